@@ -1,0 +1,1 @@
+"""Published facts with source and date, shipped as TOML; loads nothing until asked."""

@@ -1,0 +1,1 @@
+"""The vocabulary: frozen records and their invariants. No reading, no writing, no other room."""

@@ -1,0 +1,161 @@
+"""A profile against physics: what no device can reach, what means nothing, what is far too low.
+
+Published threshold tables are wrong by factors of 1.8 to 1,000 often enough that a profile is checked
+before it is used: a floor above what the chip or its links can do is an error, with the arithmetic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from assay.domain.criterion import Criterion, Op, Profile
+from assay.domain.device import Gpu
+from assay.domain.message import Message
+from assay.domain.quantity import Better, Quantity
+from assay.errors import InputError
+from assay.units import show
+
+#: A floor below this share of the ceiling passes devices that are badly broken.
+LOW_FRAC = 0.5
+#: No healthy device is known to sustain more of its dense peak than this by a GEMM: the best published
+#: share is 97 % (Gaudi 2), NVIDIA GPUs reach 73–94 % (docs/profiles.md lists them).
+ATTAINABLE_FRAC = 0.97
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """What physics allows: a value in the quantity's unit, and how it is worked out."""
+
+    value: float
+    arithmetic: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """One thing that is wrong with a criterion; an error forbids the profile, a warning is shown."""
+
+    criterion: Criterion
+    is_error: bool
+    message: Message
+
+
+def lint_profile(
+    profile: Profile, quantity_of: Callable[[str], Quantity], gpus: Iterable[Gpu]
+) -> tuple[Complaint, ...]:
+    """Every complaint about `profile`; `gpus` are the devices that it applies to."""
+    devices = tuple(gpus)
+    return tuple(
+        complaint
+        for criterion in profile.criteria
+        for complaint in _lint(criterion, quantity_of(criterion.quantity), devices)
+    )
+
+
+def require_sound(profile: Profile, complaints: Iterable[Complaint], say: Callable[[Message], str]) -> None:
+    """Refuse a profile that asks for the impossible."""
+    errors = [c for c in complaints if c.is_error]
+    if errors:
+        first = errors[0]
+        raise InputError(
+            f"profile {profile.name!r}, criterion {first.criterion.id!r}: {say(first.message)}"
+            + (f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""),
+            where=first.criterion.where or profile.where or None,
+            fix="correct the bound, or the device and recipe that it is meant for",
+        )
+
+
+def _lint(criterion: Criterion, quantity: Quantity, gpus: tuple[Gpu, ...]) -> list[Complaint]:
+    complaints = []
+    unstated = quantity.unstated(criterion.recipe)
+    if (
+        unstated
+        and "<" not in criterion.quantity
+        and criterion.bound is not None
+        and criterion.op is not Op.UNIFORM
+    ):
+        complaints.append(_complain(criterion, "lint.recipe_unstated", False, names=", ".join(unstated)))
+    wrong_way = {Op.AT_LEAST: Better.LOWER, Op.AT_MOST: Better.HIGHER}.get(criterion.op)
+    if wrong_way is quantity.better:
+        complaints.append(
+            _complain(criterion, "lint.wrong_way", False, op=criterion.op.value, better=quantity.better.value)
+        )
+    if criterion.op is Op.AT_LEAST and criterion.bound is not None and criterion.of is None:
+        for gpu in gpus:
+            complaints += _against(criterion, criterion.bound, gpu)
+    return complaints
+
+
+def _against(criterion: Criterion, floor: float, gpu: Gpu) -> list[Complaint]:
+    ceiling = ceiling_of(criterion, gpu)
+    if ceiling is None:
+        return []
+    values: dict[str, str | float] = {
+        "floor": show(floor, criterion.unit),
+        "ceiling": show(ceiling.value, criterion.unit),
+        "arithmetic": ceiling.arithmetic,
+        "device": gpu.id,
+        "share_frac": floor / ceiling.value,
+    }
+    if floor > ceiling.value * 1.000001:
+        return [_complain(criterion, "lint.impossible", True, **values)]
+    if criterion.quantity.startswith("gemm.") and floor > ceiling.value * ATTAINABLE_FRAC:
+        return [_complain(criterion, "lint.unattainable", False, **values)]
+    if floor < ceiling.value * LOW_FRAC:
+        return [_complain(criterion, "lint.far_below", False, **values)]
+    return []
+
+
+def ceiling_of(criterion: Criterion, gpu: Gpu) -> Ceiling | None:
+    """The most that a device of this kind can do for the criterion's quantity, or None where unknown."""
+    parts = criterion.quantity.split(".")
+    if parts[0] == "gemm" and parts[2] in ("rate", "best_rate"):
+        peak = gpu.peak(parts[1])
+        return (
+            None if peak is None else Ceiling(value=peak, arithmetic=f"dense {parts[1]} peak of {gpu.name}")
+        )
+    if criterion.quantity in ("memory.copy.bandwidth", "memory.triad.bandwidth") and gpu.memory_Bps:
+        return Ceiling(value=gpu.memory_Bps, arithmetic=f"memory bandwidth of {gpu.name}")
+    if parts[0] == "peer" and parts[1].endswith("bandwidth") and gpu.links_Bps:
+        ways = 2 if "bidirectional" in parts[1] else 1
+        return Ceiling(
+            value=ways * gpu.links_Bps,
+            arithmetic=f"{gpu.links} links x {show(gpu.link_Bps, 'B/s')} one way"
+            + (" x 2 ways" if ways == 2 else ""),
+        )
+    if parts[0] == "collective" and parts[2] == "busbw" and gpu.links_Bps:
+        return _collective_ceiling(criterion, parts[1], gpu)
+    return None
+
+
+def _collective_ceiling(criterion: Criterion, op: str, gpu: Gpu) -> Ceiling | None:
+    """busbw inside one NVLink domain.
+
+    Without help from the switch busbw is at most what the links of one GPU carry one way. A switch that
+    reduces (NVLS) lets an all-reduce send each byte once, so algbw is at most the links and busbw
+    2(n−1)/n times that.
+    """
+    links, ranks = gpu.links_Bps, criterion.recipe.get("ranks")
+    if links is None:
+        return None
+    if op == "all_reduce" and isinstance(ranks, int) and ranks > 1 and gpu.link == "nvlink":
+        factor = 2 * (ranks - 1) / ranks if (gpu.nvlink_generation or 0) >= 4 else 1.0
+        return Ceiling(
+            value=links * factor,
+            arithmetic=f"{show(links, 'B/s')} of links one way"
+            + (f" x 2({ranks}-1)/{ranks} with in-switch reduction" if factor > 1 else ""),
+        )
+    return Ceiling(value=links, arithmetic=f"{show(links, 'B/s')} of links one way")
+
+
+def _complain(criterion: Criterion, code: str, is_error: bool, **values: str | float) -> Complaint:
+    return Complaint(
+        criterion=criterion, is_error=is_error, message=Message.of(code, id=criterion.id, **values)
+    )
+
+
+def without_impossible(profile: Profile, complaints: Iterable[Complaint]) -> Profile:
+    """The profile without the criteria that nothing can meet."""
+    bad = {c.criterion.id for c in complaints if c.is_error}
+    return dataclasses.replace(profile, criteria=tuple(c for c in profile.criteria if c.id not in bad))

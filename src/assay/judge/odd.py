@@ -1,0 +1,197 @@
+"""Naming what is odd: cards, nodes, links and clocks that depart from their siblings, and lost ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from assay.domain.event import Event
+from assay.domain.finding import Evidence, Finding, Severity
+from assay.domain.message import Message
+from assay.domain.quantity import Better, Quantity, Scope
+from assay.domain.subject import Subject
+from assay.judge.bounds import Doubt, odd_ones
+from assay.judge.families import Family
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Effects that matter, as fractions, by the first part of a quantity id; smaller ones are not named.
+
+    5 % for compute and memory: SuperBench's documented defect rule. 20 % for links and 50 % for latencies:
+    host networks of healthy machines differ that much between runs. `starved_frac` is the share of the
+    siblings' CPU time below which a rank is called starved.
+    """
+
+    effect_frac: Mapping[str, float] = field(
+        default_factory=lambda: {
+            "gemm": 0.05,
+            "memory": 0.05,
+            "kernel": 0.10,
+            "host_device": 0.05,
+            "peer": 0.20,
+        }
+    )
+    latency_frac: float = 0.5
+    starved_frac: float = 0.7
+    clock_offset_s: float = 1e-3
+
+
+_SLOW_CODE = {
+    Scope.GPU: "GPU_SLOW",
+    Scope.NODE: "NODE_SLOW",
+    Scope.LINK: "LINK_SLOW_ONE_WAY",
+    Scope.PAIR: "LINK_SLOW",
+}
+
+
+def find_odd(
+    measured: Mapping[str, tuple[Family, ...]], events: Iterable[Event], limits: Limits | None = None
+) -> tuple[Finding, ...]:
+    """Findings about ranks, links and clocks, worst first; an empty tuple says that none is odd."""
+    limits = limits or Limits()
+    families = [family for group in measured.values() for family in group]
+    found = [*_lost_ranks(events), *_starved(families, limits), *_clocks(families, limits)]
+    starved = {finding.subject for finding in found if finding.code == "RANK_STARVED"}
+    found += _slow(families, limits, starved)
+    return tuple(sorted(found, key=lambda f: (f.severity.rank, f.code, f.subject)))
+
+
+def _slow(families: Iterable[Family], limits: Limits, starved: set[Subject]) -> list[Finding]:
+    """One finding per subject, with every quantity in which it is slow as evidence."""
+    worst: dict[tuple[str, Subject], list[tuple[float, Family]]] = {}
+    for family in families:
+        limit = _limit(family.quantity, limits)
+        if limit is None or family.quantity.scope not in _SLOW_CODE:
+            continue
+        for subject, departure in odd_ones(family, limit, Doubt()):
+            slower = departure < 0 if family.quantity.better is Better.HIGHER else departure > 0
+            if slower:
+                key = (_SLOW_CODE[family.quantity.scope], subject)
+                worst.setdefault(key, []).append((departure, family))
+    return [_slow_finding(code, subject, evidence, starved) for (code, subject), evidence in worst.items()]
+
+
+def _slow_finding(
+    code: str, subject: Subject, slow: list[tuple[float, Family]], starved: set[Subject]
+) -> Finding:
+    departure, family = max(slow, key=lambda item: abs(item[0]))
+    return Finding(
+        code=code,
+        severity=Severity.MEDIUM if subject in starved else Severity.HIGH,
+        subject=subject,
+        because=Message.of(
+            "because.slower_than_siblings",
+            deviation_frac=departure,
+            quantity=family.quantity.id,
+            recipe=str(family.recipe),
+            subjects=len(family.readings),
+            n=len(slow),
+        ),
+        evidence=tuple(
+            Evidence(file=source.rpartition(":")[0] or source, line=_line(source), text=text)
+            for source, text in (_proof(subject, d, f) for d, f in slow[:5])
+        ),
+        follows_from="RANK_STARVED" if subject in starved else None,
+    )
+
+
+def _proof(subject: Subject, departure: float, family: Family) -> tuple[str, str]:
+    reading = next(r for r in family.readings if r.subject == subject)
+    return reading.source, f"{family.quantity.id} of {subject}: {departure:+.1%} against its siblings"
+
+
+def _line(source: str) -> int | None:
+    tail = source.rpartition(":")[2]
+    return int(tail) if tail.isdigit() else None
+
+
+def _limit(quantity: Quantity, limits: Limits) -> float | None:
+    """The effect that matters for a quantity, or None where departures are not faults."""
+    if quantity.better is Better.NEITHER or quantity.exact or quantity.id.endswith(".fluctuation"):
+        return None
+    if quantity.id == "peer.latency":
+        return limits.latency_frac
+    return limits.effect_frac.get(quantity.id.split(".")[0])
+
+
+def _starved(families: Iterable[Family], limits: Limits) -> list[Finding]:
+    """Ranks whose process got much less CPU time than its siblings' while computing on the CPU."""
+    found: dict[Subject, Finding] = {}
+    for family in families:
+        if not family.quantity.id.startswith("gemm.") or family.quantity.better is not Better.HIGHER:
+            continue
+        shares = {r.subject: r.cpu_share_frac for r in family.readings if r.cpu_share_frac is not None}
+        if len(shares) < 2 or family.recipe.get("threads") is None:
+            continue
+        best = max(shares.values())
+        for subject, share in shares.items():
+            if share < limits.starved_frac * best:
+                found.setdefault(
+                    subject,
+                    Finding(
+                        code="RANK_STARVED",
+                        severity=Severity.HIGH,
+                        subject=subject,
+                        because=Message.of("because.starved", share_frac=share, best_frac=best),
+                    ),
+                )
+    return list(found.values())
+
+
+def _clocks(families: Iterable[Family], limits: Limits) -> list[Finding]:
+    """Clocks whose offset is shown to exceed the bound."""
+    return [
+        Finding(
+            code="CLOCK_OFFSET",
+            severity=Severity.MEDIUM,
+            subject=r.subject,
+            because=Message.of(
+                "because.clock_offset",
+                offset_s=r.number,
+                low_s=r.low,
+                high_s=r.high,
+                bound_s=limits.clock_offset_s,
+                reference=str(family.recipe.get("reference") or ""),
+            ),
+        )
+        for family in families
+        if family.quantity.id == "clock.offset"
+        for r in family.readings
+        if r.low is not None
+        and r.high is not None
+        and (r.low > limits.clock_offset_s or r.high < -limits.clock_offset_s)
+    ]
+
+
+_LOST_CODE = {"rank_lost": "RANK_LOST", "rank_late": "RANK_STOPPED"}
+
+
+def _lost_ranks(events: Iterable[Event]) -> list[Finding]:
+    """Ranks that were killed, or that did not end by their deadline, with the events that say so."""
+    by_rank: dict[tuple[str, Subject], list[Event]] = {}
+    for event in events:
+        if event.kind in _LOST_CODE:
+            by_rank.setdefault((_LOST_CODE[event.kind], event.subject), []).append(event)
+    return [
+        Finding(
+            code=code,
+            severity=Severity.CRITICAL,
+            subject=subject,
+            because=Message.of(
+                "because.rank_lost",
+                text=events[0].text,
+                benchmark=str(events[0].details.get("benchmark") or ""),
+                n=len(events),
+            ),
+            evidence=tuple(
+                Evidence(
+                    file=e.source.rpartition(":")[0] or e.source,
+                    line=_line(e.source),
+                    text=f"{e.kind}: {e.text}",
+                )
+                for e in events[:5]
+            ),
+        )
+        for (code, subject), events in by_rank.items()
+    ]

@@ -1,0 +1,16 @@
+"""One module per benchmark; importing a module registers it and loads no torch."""
+
+#: The order in which they run: from one card outwards, the longest last.
+ORDER = (
+    "environment",
+    "gemm",
+    "memory",
+    "kernels",
+    "host_device",
+    "peer",
+    "collectives",
+    "clock",
+    "storage",
+    "checkpoint",
+    "training",
+)

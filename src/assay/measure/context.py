@@ -1,0 +1,215 @@
+"""What a benchmark sees on its rank: who it is, its device, its peers, and where to put what it finds."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.errors import MeasurementError
+from assay.measure.timing import no_sync
+from assay.store.append import LineFile, SampleFile
+
+Value = float | str | None
+RecipeParam = str | int | float | bool
+
+
+@dataclass
+class Context:
+    """One rank inside one benchmark.
+
+    `device` is `cpu` or `cuda:<i>`; `backend` what carries tensors of that device. `settings` are the
+    suite's numbers for this benchmark. `launched_s` is when the agent started this restart's workers,
+    `deadline_s` when it kills them. `crowded` says why absolute rates mean nothing here ("4 ranks share
+    2 cores"), or is None. `subject` is `gpu:<host>/<i>`, or `rank:<r>` where there is no GPU.
+    """
+
+    run: str
+    folder: str
+    scratch: str
+    benchmark: str
+    replicate: int
+    rank: int
+    world: int
+    local_rank: int
+    host: str
+    device: str
+    backend: str
+    seed: int
+    command_time_s: float
+    launched_s: float
+    deadline_s: float
+    settings: Mapping[str, Any]
+    units: Mapping[str, str]
+    crowded: str | None
+    lines: LineFile
+    samples: SampleFile
+
+    @property
+    def subject(self) -> str:
+        """This rank as the subject of a reading."""
+        return f"gpu:{self.host}/{self.local_rank}" if self.on_gpu else f"rank:{self.rank}"
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether this rank has a GPU."""
+        return self.device.startswith("cuda")
+
+    @property
+    def transport(self) -> str:
+        """What carries messages between ranks; part of every recipe that sends one."""
+        return self.backend
+
+    def sync_function(self) -> Callable[[], None]:
+        """The function that waits for this rank's device."""
+        if not self.on_gpu:
+            return no_sync
+        import torch
+
+        return lambda: torch.cuda.synchronize(self.device)
+
+    def host_threads(self) -> dict[str, RecipeParam]:
+        """The CPU threads of this rank as part of a recipe; nothing where a GPU does the work."""
+        if self.on_gpu:
+            return {}
+        import torch
+
+        return {"threads": torch.get_num_threads()}
+
+    def time_left_s(self) -> float:
+        """Seconds until the agent kills this worker."""
+        return self.deadline_s - time.time()
+
+    def barrier(self) -> None:
+        """Wait for every rank, through host memory: no GPU work, no spinning on the device."""
+        if self.world > 1:
+            import torch
+            import torch.distributed as dist
+
+            dist.all_reduce(torch.zeros(1))
+
+    def agree(self, value: float, how: str = "max") -> float:
+        """The maximum, minimum or sum of `value` over the ranks, the same on each."""
+        if self.world == 1:
+            return value
+        import torch
+        import torch.distributed as dist
+
+        tensor = torch.tensor([value], dtype=torch.float64)
+        dist.all_reduce(
+            tensor, op={"max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN, "sum": dist.ReduceOp.SUM}[how]
+        )
+        return float(tensor.item())
+
+    def gather(self, values: Sequence[float]) -> list[list[float]]:
+        """The equally long `values` of every rank, by rank, on each."""
+        if self.world == 1:
+            return [list(values)]
+        import torch
+        import torch.distributed as dist
+
+        mine = torch.tensor(list(values), dtype=torch.float64)
+        every = [torch.empty_like(mine) for _ in range(self.world)]
+        dist.all_gather(every, mine)
+        return [t.tolist() for t in every]
+
+    def record(
+        self,
+        quantity: str,
+        value: float | str,
+        unit: str,
+        *,
+        recipe: Mapping[str, RecipeParam] | None = None,
+        subject: str | None = None,
+        n: int | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        samples: array[float] | None = None,
+        samples_unit: str = "s",
+        cpu_share_frac: float | None = None,
+        absolute: bool = True,
+    ) -> None:
+        """Append a reading. `absolute` values are not measured where ranks are crowded."""
+        if absolute and self.crowded:
+            self.missing(quantity, unit, self.crowded, recipe=recipe, subject=subject)
+            return
+        line: dict[str, Any] = {
+            "type": "reading",
+            "quantity": quantity,
+            "subject": subject or self.subject,
+            "value": value,
+            "unit": unit,
+            "recipe": dict(recipe or {}),
+            "replicate": self.replicate,
+            "time_s": round(time.time(), 3),
+        }
+        optional = {"n": n, "low": low, "high": high, "cpu_share_frac": cpu_share_frac}
+        line |= {k: v for k, v in optional.items() if v is not None}
+        if samples is not None:
+            offset, count = self.samples.append(samples)
+            line["samples"] = {
+                "file": self.samples.name,
+                "offset": offset,
+                "count": count,
+                "unit": samples_unit,
+            }
+            line.setdefault("n", count)
+        self.lines.append(line)
+
+    def missing(
+        self,
+        quantity: str,
+        unit: str,
+        reason: str,
+        *,
+        recipe: Mapping[str, RecipeParam] | None = None,
+        subject: str | None = None,
+    ) -> None:
+        """Append that a quantity was not measured, and why."""
+        self.lines.append(
+            {
+                "type": "reading",
+                "quantity": quantity,
+                "subject": subject or self.subject,
+                "value": None,
+                "reason": reason,
+                "unit": unit,
+                "recipe": dict(recipe or {}),
+                "replicate": self.replicate,
+                "time_s": round(time.time(), 3),
+            }
+        )
+
+    def fact(
+        self, key: str, subject: str, value: Value, unit: str, *, reason: str | None = None, source: str = ""
+    ) -> None:
+        """Append one thing read about the machine."""
+        line: dict[str, Any] = {"type": "fact", "key": key, "subject": subject, "value": value, "unit": unit}
+        line |= {k: v for k, v in (("reason", reason), ("source", source)) if v}
+        self.lines.append(line)
+
+    def event(self, kind: str, text: str = "", **details: str | int | float | None) -> None:
+        """Append something that happened."""
+        self.lines.append(
+            {
+                "type": "event",
+                "kind": kind,
+                "time_s": round(time.time(), 3),
+                "subject": f"rank:{self.rank}",
+                "text": text,
+                "details": {"benchmark": self.benchmark, "replicate": self.replicate} | details,
+            }
+        )
+
+    def require(self, held: bool, what: str) -> None:
+        """A benchmark's proof that it did the work; without it nothing is measured."""
+        if not held:
+            raise MeasurementError(what)
+
+    def require_everywhere(self, held: bool, what: str) -> None:
+        """The same, agreed by all ranks, so that none waits in the next step for one that gave up."""
+        wrong = [r for r, (ok,) in enumerate(self.gather([1.0 if held else 0.0])) if not ok]
+        if wrong:
+            raise MeasurementError(f"{what} (on rank {', '.join(map(str, wrong))})")

@@ -1,0 +1,1 @@
+"""Run folders: append-only lines and raw samples, which are the truth of every measurement."""
