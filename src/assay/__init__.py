@@ -28,7 +28,8 @@ _PUBLIC = {
     "judge": "assay.api",
 }
 
-__all__ = ["__version__", *_PUBLIC]
+__all__ = ["__version__"]
+__all__ += list(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:

@@ -63,7 +63,8 @@ class MeasurementError(AssayError):
 def did_you_mean(name: str, known: Iterable[str], *, most: int = 3) -> str:
     """A clause that names the closest known spellings, or lists a few when none is close."""
     names = sorted(set(known))
-    close = difflib.get_close_matches(name.lower(), names, n=most, cutoff=0.6)
+    folded = {known_name.lower(): known_name for known_name in names}
+    close = [folded[c] for c in difflib.get_close_matches(name.lower(), folded, n=most, cutoff=0.6)]
     if close:
         return "did you mean " + " or ".join(repr(c) for c in close) + "?"
     shown = ", ".join(names[:12])

@@ -47,6 +47,27 @@ BASE_UNITS: dict[str, str] = {
 }
 
 
+#: Ending of a name -> the base unit of its value (house style); longer endings first.
+_UNIT_OF_ENDING = {
+    "_flop_per_s": "FLOP/s",
+    "_op_per_s": "OP/s",
+    "_per_s": "1/s",
+    "_bytes": "B",
+    "_flop": "FLOP",
+    "_frac": "1",
+    "_degC": "degC",
+    "_Bps": "B/s",
+    "_Hz": "Hz",
+    "_W": "W",
+    "_s": "s",
+}
+
+
+def unit_of_name(name: str) -> str | None:
+    """The base unit that a name's ending tells: `step_time_s` is in s; None where it tells none."""
+    return next((unit for ending, unit in _UNIT_OF_ENDING.items() if name.endswith(ending)), None)
+
+
 def _table() -> dict[str, tuple[float, str]]:
     table: dict[str, tuple[float, str]] = {}
     for prefix, factor in (_DECIMAL | _BINARY).items():
@@ -190,7 +211,10 @@ def show(value: float | str | None, unit: str, *, digits: int = 3) -> str:
     if unit == "degC":
         return f"{_round(value, digits)} °C"
     if unit == "1/s":
-        return f"{_round(value, digits)} /s" if abs(value) < 1e4 else f"{_round(value / 1e3, digits)} k/s"
+        for factor, prefix in ((1e6, "M"), (1e4, "k")):
+            if abs(value) >= factor:
+                return f"{_round(value / (1e3 if prefix == 'k' else factor), digits)} {prefix}/s"
+        return f"{_round(value, digits)} /s"
     if unit in _SCALED:
         for factor, prefix in _STEPS:
             if abs(value) >= factor or factor == 1.0:
@@ -201,7 +225,7 @@ def show(value: float | str | None, unit: str, *, digits: int = 3) -> str:
 def show_bytes(value: float) -> str:
     """Whole binary multiples as such (16 MiB), anything else decimal (640 GB)."""
     for factor, prefix in ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki")):
-        if value >= factor and (value / factor) == round(value / factor):
+        if factor <= value < factor * 10_000 and value % factor == 0:
             return f"{value / factor:.0f} {prefix}B"
     for factor, prefix in _STEPS:
         if abs(value) >= factor:

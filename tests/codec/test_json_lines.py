@@ -95,8 +95,8 @@ def test_many_lines_share_their_recipes_and_subjects() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"replicat": 2}, "unknown key 'replicat' in a reading.*did you mean 'replicate'"),
-        ({"type": "readng"}, "unknown type of line 'readng'.*did you mean 'reading'"),
+        ({"replicat": 2}, "unknown key 'replicat' in a reading; did you mean 'replicate'"),
+        ({"type": "readng"}, "unknown type of line 'readng'; did you mean 'reading'"),
         ({"type": 3}, "unknown type of line 3"),
         ({"origin": "measurd"}, "did you mean 'measured'"),
         ({"subject": "rnk:0"}, "unknown kind of subject 'rnk'"),
@@ -125,7 +125,7 @@ def test_a_wrong_reading_is_told_with_file_and_line(change: dict[str, object], w
     with pytest.raises(InputError) as caught:
         decoded(LINE | change)
     assert caught.value.where == "r.jsonl:7"
-    pytest.raises(InputError, decoded, LINE | change).match(f"(?s){words}")
+    assert words in f"{caught.value.what}; {caught.value.fix}"
 
 
 @pytest.mark.parametrize(

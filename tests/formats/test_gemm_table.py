@@ -82,6 +82,7 @@ def test_a_rate_that_contradicts_its_time_is_refused_with_the_arithmetic():
         (["m,n,k,tflops", "1,1,1,fast"], "not a positive number"),
         (["m,n,k,tflops", "1,1,1,-3"], "not a positive number"),
         (["m,n,k,tflops", "1.5,1,1,3"], "not a whole number"),
+        (["m,n,k,time_us", "-2,1,1,3"], "not a whole number"),
         (["m,n,k,tflops", '1,1,1,"3'], "not a row of CSV"),
         (["m,n,k,tflops", "1,1,1,"], "no rate"),
         (["m,n,k,tflops"], "no result row"),

@@ -201,6 +201,13 @@ def test_a_cut_off_file_says_where_it_ends_and_what_to_do():
     assert caught.value.fix is not None
 
 
+def test_copies_that_print_at_once_are_told_from_a_cut_off_file():
+    both = [line for pair in zip(run([ROW]), run([ROW]), strict=True) for line in pair]
+    with pytest.raises(InputError, match="after 0 rows") as caught:
+        parse(both, "a.log")
+    assert "MPI=1" in str(caught.value)
+
+
 def test_a_failed_run_shows_the_line_that_says_so():
     lines = [
         *run([ROW])[:-3],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,7 @@ TESTBED = Path(__file__).resolve().parents[1] / "testbed"
 sys.path.insert(0, str(TESTBED))
 
 import fake_sysfs  # noqa: E402 - found through the line above
+from compile_nvml import compile_nvml  # noqa: E402
 
 
 @pytest.fixture
@@ -36,24 +35,15 @@ def empty(tmp_path: Path) -> Roots:
     return Roots.under(tmp_path / "nothing")
 
 
-def _compile(out: Path, *flags: str) -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler for the NVML stand-in: install the package gcc")
-    command = [compiler, "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", *flags, "-o", str(out)]
-    subprocess.run([*command, str(TESTBED / "nvml_stub.c")], check=True, timeout=60)
-    return str(out)
-
-
 @pytest.fixture(scope="session")
 def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return _compile(tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1")
+    return compile_nvml(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture(scope="session")
 def old_nvml_library(tmp_path_factory: pytest.TempPathFactory) -> str:
     """As of a driver before 450."""
-    return _compile(tmp_path_factory.mktemp("old_nvml") / "libnvidia-ml.so.1", "-DOLD_DRIVER")
+    return compile_nvml(tmp_path_factory.mktemp("old_nvml"), "-DOLD_DRIVER")
 
 
 @pytest.fixture

@@ -11,5 +11,5 @@ NODE = "node:h"
 
 def find(facts: Iterable[Fact], key: str, subject: str = NODE) -> Fact:
     """The one fact of `subject` with `key`; fails where there are none or two."""
-    [fact] = [fact for fact in facts if fact.key == key and fact.subject == subject]
+    [fact] = [fact for fact in facts if fact.key == key and str(fact.subject) == subject]
     return fact

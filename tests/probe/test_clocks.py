@@ -59,7 +59,7 @@ def test_a_program_that_is_not_there_is_a_reason() -> None:
 def test_ptp_is_read() -> None:
     facts = ptp_facts(NODE, printed(PMC))
     assert find(facts, "clock.ptp_port_state").value == "LISTENING"
-    assert find(facts, "clock.ptp_grandmaster_present").value is False
+    assert find(facts, "clock.ptp_grandmaster_present").value == "no"
     assert find(facts, "clock.ptp_offset").value == pytest.approx(-1.25e-6)
 
 
@@ -73,7 +73,7 @@ def test_the_kernel_tells_how_wrong_it_may_be() -> None:
     error = find(facts, "clock.kernel_max_error").value
     assert isinstance(error, float)
     assert 0 <= error <= 3600
-    assert isinstance(find(facts, "clock.kernel_synchronized").value, bool)
+    assert find(facts, "clock.kernel_synchronized").value in ("yes", "no")
 
 
 def test_no_program_is_run_for_another_machines_tree(roots: Roots) -> None:

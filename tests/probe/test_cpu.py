@@ -25,7 +25,7 @@ def test_a_healthy_machine_is_counted(roots: Roots) -> None:
         "cpu.cores": 4,
         "cpu.threads": 8,
         "cpu.numa_nodes": 2,
-        "cpu.numa_balancing": True,
+        "cpu.numa_balancing": "yes",
         "cpu.governor": "performance",
         "cpu.load_1min": 1.5,
         "cpu.quota_cores": 4.0,

@@ -21,7 +21,7 @@ def test_a_healthy_gpu_is_read_in_base_units(nvml_library: str, gpus_say: Say, r
     assert find(facts, "gpu.driver").value == "580.00.stub"
     assert find(facts, "gpu.cuda_version").value == "12.8"
     expected = {
-        "gpu.lost": False,
+        "gpu.lost": "no",
         "gpu.name": "NVIDIA H100 80GB HBM3",
         "gpu.uuid": "GPU-stub-0001",
         "gpu.serial": "1650000000001",
@@ -29,12 +29,12 @@ def test_a_healthy_gpu_is_read_in_base_units(nvml_library: str, gpus_say: Say, r
         "gpu.sm_count": 132,
         "gpu.memory_total": 81559 * 2**20,
         "gpu.memory_used": 600 * 2**20,
-        "gpu.ecc_enabled": True,
+        "gpu.ecc_enabled": "yes",
         "gpu.ecc_corrected": 0,
-        "gpu.remap_pending": False,
-        "gpu.mig_enabled": False,
+        "gpu.remap_pending": "no",
+        "gpu.mig_enabled": "no",
         "gpu.virtualization": "none",
-        "gpu.persistence": True,
+        "gpu.persistence": "yes",
         "gpu.compute_mode": "default",
         "gpu.power": pytest.approx(300.0),
         "gpu.power_limit": pytest.approx(700.0),
@@ -71,9 +71,9 @@ def test_trouble_shows_in_the_facts_of_its_gpu_alone(nvml_library: str, gpus_say
     expected = {
         "gpu.throttle": ("sw_power_cap hw_thermal_slowdown", "none"),
         "gpu.ecc_uncorrected": (3, 0),
-        "gpu.remap_pending": (True, False),
+        "gpu.remap_pending": ("yes", "no"),
         "gpu.nvlinks_up": (17, 18),
-        "gpu.mig_enabled": (True, False),
+        "gpu.mig_enabled": ("yes", "no"),
         "gpu.virtualization": ("vgpu", "none"),
         "gpu.pcie_width": (8, 16),
     }
@@ -85,12 +85,12 @@ def test_a_lost_gpu_is_named_and_the_others_are_read(nvml_library: str, gpus_say
     gpus_say("-1 count 3", "0 lost 1", "1 gone 1")
     facts = read_gpus("h", roots, library=nvml_library)
     for subject in ("gpu:h/0", "gpu:h/1"):
-        assert find(facts, "gpu.lost", subject).value is True
+        assert find(facts, "gpu.lost", subject).value == "yes"
         uuid = find(facts, "gpu.uuid", subject)
         assert uuid.value is None
         assert uuid.reason is not None
         assert "GPU is lost (15)" in uuid.reason
-    assert find(facts, "gpu.lost", "gpu:h/2").value is False
+    assert find(facts, "gpu.lost", "gpu:h/2").value == "no"
     assert find(facts, "gpu.uuid", "gpu:h/2").value == "GPU-stub-0002"
 
 
@@ -100,7 +100,7 @@ def test_an_old_driver_is_read_as_far_as_it_goes(old_nvml_library: str, gpus_say
     mig = find(facts, "gpu.mig_enabled", "gpu:h/0")
     assert (mig.value, mig.reason) == (None, "driver lacks nvmlDeviceGetMigMode")
     assert find(facts, "gpu.sm_count", "gpu:h/0").reason == "driver lacks nvmlDeviceGetNumGpuCores"
-    assert find(facts, "gpu.lost", "gpu:h/0").value is False
+    assert find(facts, "gpu.lost", "gpu:h/0").value == "no"
     assert find(facts, "gpu.name", "gpu:h/0").value == "NVIDIA H100 80GB HBM3"
     # The call that newer drivers renamed is asked by its old name.
     assert find(facts, "gpu.throttle", "gpu:h/0").value == "sw_power_cap"

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assay.probe import Fact, Roots, facts_from_json, facts_to_json, inventory
+from assay.codec.lines import LineDecoder
+from assay.probe import Fact, Roots, facts_to_json, inventory
 from assay.units import BASE_UNITS
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -34,7 +35,7 @@ def test_this_machine_is_read() -> None:
         "cpu.threads",
         "memory.total",
         "limit.nofile",
-        "software.python",
+        "software.python.version",
     } <= present
     assert distinct(facts)
 
@@ -44,7 +45,7 @@ def test_each_subject_has_each_key_once(top: Path, nvml_library: str, gpus_say: 
     fake_sysfs.amd_card(top, 1, "0000:2a:00.0")
     facts = inventory(host="h", roots=Roots.under(top), environ={}, packages=[], nvml_library=nvml_library)
     assert distinct(facts)
-    assert {fact.subject for fact in facts} == {
+    assert {str(fact.subject) for fact in facts} == {
         "node:h",
         *(f"gpu:h/{i}" for i in range(5)),
         *(f"port:h/mlx5_{i}[1]" for i in range(2)),
@@ -56,7 +57,7 @@ def test_an_empty_machine_gives_a_reason_for_everything(empty: Roots) -> None:
     facts = inventory(host="h", roots=empty, environ={}, packages=[], nvml_library=NO_LIBRARY)
     assert {fact.key for fact in facts if fact.value is not None} == {
         "host.name",
-        "software.python",
+        "software.python.version",
         "cpu.affinity",
         "cpu.effective_cores",
         "iommu.groups",
@@ -70,7 +71,8 @@ def test_an_empty_machine_gives_a_reason_for_everything(empty: Roots) -> None:
 def test_an_inventory_survives_lines_of_json(roots: Roots) -> None:
     facts = inventory(host="h", roots=roots, environ={}, packages=[], nvml_library=NO_LIBRARY)
     lines = [json.dumps(record, allow_nan=False) for record in facts_to_json(facts)]
-    assert facts_from_json(map(json.loads, lines)) == facts
+    decoder = LineDecoder()
+    assert tuple(decoder.decode(line, file="rank-0000.jsonl", number=1) for line in lines) == facts
     assert {fact.unit for fact in facts} <= set(BASE_UNITS)
 
 
@@ -107,7 +109,13 @@ def test_the_probe_imports_nothing_but_the_standard_library() -> None:
     tops = {name.partition(".")[0] for name in loaded}
     assert tops - set(sys.stdlib_module_names) <= {"assay", "__main__"}
     rooms = {name for name in loaded if name.startswith("assay.") and not name.startswith("assay.probe")}
-    assert rooms == {"assay.errors", "assay.units"}
+    assert rooms == {
+        "assay.domain",
+        "assay.domain.fact",
+        "assay.domain.subject",
+        "assay.errors",
+        "assay.units",
+    }
 
 
 def test_importing_the_probe_leaves_the_heavy_part_of_the_library_alone() -> None:

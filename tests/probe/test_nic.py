@@ -84,7 +84,7 @@ def test_a_rate_that_is_not_understood_is_a_reason(roots: Roots) -> None:
 def test_adapters_come_in_the_order_of_their_numbers(top: Path, roots: Roots) -> None:
     for index in (2, 10):
         fake_sysfs.adapter(top, index)
-    subjects = [fact.subject for fact in read_nics("h", roots) if fact.key == "port.state"]
+    subjects = [str(fact.subject) for fact in read_nics("h", roots) if fact.key == "port.state"]
     assert subjects == [f"port:h/mlx5_{i}[1]" for i in (0, 1, 2, 10)]
 
 

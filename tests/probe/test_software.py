@@ -20,21 +20,21 @@ def test_versions_come_from_metadata_without_an_import(roots: Roots, tmp_path: P
     for name, version in (("torch", "2.3.1"), ("tensorflow-gpu", "2.9.0"), ("nvidia-nccl-cu12", "2.20.5")):
         distribution(tmp_path / "site", name, version)
     facts = read_software(NODE, roots, {}, packages=[str(tmp_path / "site")])
-    assert find(facts, "software.torch").value == "2.3.1"
-    assert find(facts, "software.tensorflow").value == "2.9.0"
-    assert find(facts, "software.nccl").value == "2.20.5"
-    assert find(facts, "software.jax").reason == "no jax in this Python"
+    assert find(facts, "software.torch.version").value == "2.3.1"
+    assert find(facts, "software.tensorflow.version").value == "2.9.0"
+    assert find(facts, "software.nccl.version").value == "2.20.5"
+    assert find(facts, "software.jax.version").reason == "no jax in this Python"
 
 
 def test_what_the_machine_brings_is_read(roots: Roots) -> None:
     facts = read_software(NODE, roots, {}, packages=[])
     expected = {
-        "software.nccl_system": "2.21.5",
-        "software.cuda_toolkit": "12.4.1",
-        "software.nvidia_driver": "550.54.15",
-        "software.ofed": "MLNX_OFED_LINUX-23.10-2.1.3.1",
-        "software.nvidia_peermem_loaded": True,
-        "software.gdrdrv_loaded": False,
+        "software.nccl_system.version": "2.21.5",
+        "software.cuda_toolkit.version": "12.4.1",
+        "software.nvidia_driver.version": "550.54.15",
+        "software.ofed.version": "MLNX_OFED_LINUX-23.10-2.1.3.1",
+        "software.nvidia_peermem_loaded": "yes",
+        "software.gdrdrv_loaded": "no",
     }
     assert {key: find(facts, key).value for key in expected} == expected
 
@@ -43,7 +43,7 @@ def test_the_library_that_the_loader_finds_first_counts(roots: Roots, tmp_path: 
     fake_sysfs.write(tmp_path / "own/libnccl.so.2.18.3", "")
     (tmp_path / "own/libnccl.so.2").symlink_to("libnccl.so.2.18.3")
     facts = read_software(NODE, roots, {"LD_LIBRARY_PATH": f":{tmp_path}/own"}, packages=[])
-    assert find(facts, "software.nccl_system").value == "2.18.3"
+    assert find(facts, "software.nccl_system.version").value == "2.18.3"
 
 
 def test_nvcc_is_asked_where_no_version_file_is(roots: Roots, tmp_path: Path) -> None:
@@ -52,12 +52,15 @@ def test_nvcc_is_asked_where_no_version_file_is(roots: Roots, tmp_path: Path) ->
     fake_sysfs.write(nvcc, "#!/bin/sh\necho 'Cuda compilation tools, release 12.2, V12.2.140'")
     nvcc.chmod(0o755)
     environ = {"PATH": str(nvcc.parent)}
-    assert find(read_software(NODE, roots, environ, packages=[]), "software.cuda_toolkit").value == "12.2.140"
+    assert (
+        find(read_software(NODE, roots, environ, packages=[]), "software.cuda_toolkit.version").value
+        == "12.2.140"
+    )
     fake_sysfs.write(nvcc, "#!/bin/sh\nexit 3")
-    reason = find(read_software(NODE, roots, environ, packages=[]), "software.cuda_toolkit").reason
+    reason = find(read_software(NODE, roots, environ, packages=[]), "software.cuda_toolkit.version").reason
     assert reason is not None
     assert "ended with 3" in reason
-    assert find(read_software(NODE, roots, {}, packages=[]), "software.cuda_toolkit").value is None
+    assert find(read_software(NODE, roots, {}, packages=[]), "software.cuda_toolkit.version").value is None
 
 
 def test_settings_of_nccl_are_read_with_their_line(roots: Roots) -> None:

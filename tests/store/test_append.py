@@ -113,7 +113,7 @@ def test_a_line_that_does_not_fit_is_taken_back_and_the_error_names_path_and_cau
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(MeasurementError, match="cannot read .*Not a directory"):
+    with pytest.raises(MeasurementError, match=r"cannot read .*Not a directory"):
         LineFile(tmp_path / "file" / "a.jsonl")
 
 

@@ -56,6 +56,11 @@ def devices() -> tuple[Device, ...]:
     return (*gpus(), *nvlinks(), *pcies(), *nics(), *switches())
 
 
+def device(name: str) -> Device:
+    """Any device by id or alias, whatever it is."""
+    return _pick("device", name, names_of(devices()))
+
+
 def gpu(name: str) -> Gpu:
     """The GPU with this id or alias; raises `UnknownNameError` with the nearest names."""
     return _pick("GPU", name, _gpu_names())

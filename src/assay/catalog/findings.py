@@ -13,6 +13,9 @@ from assay.domain.finding import Severity
 from assay.domain.quantity import Scope
 from assay.errors import unknown_name
 
+#: What measuring finds, and what the doctor reads from logs.
+FILES = ("findings.toml", "findings_doctor.toml")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingKind:
@@ -35,7 +38,8 @@ def findings() -> Mapping[str, FindingKind]:
             code: FindingKind(
                 code=code, severity=Severity(row["severity"]), scope=Scope(row["scope"]), source=row["source"]
             )
-            for code, row in tomllib.loads(shipped_text("findings.toml")).items()
+            for file in FILES
+            for code, row in tomllib.loads(shipped_text(file)).items()
         }
     )
 

@@ -1,6 +1,6 @@
 """Words for people, apart from logic: one text per code and language, through gettext.
 
-The sources are `locale/<lang>/LC_MESSAGES/assay.po`, where msgid is the code. To add a text, write it
+The sources are `locale/<lang>/LC_MESSAGES/<domain>.po`, where msgid is the code. To add a text, write it
 into every `.po`, then run `python -m assay.catalog.messages`, which compiles the `.mo` files beside
 them (needs Babel; reading them needs only the standard library).
 
@@ -8,14 +8,17 @@ A text has named placeholders, printed by `assay.units.show`:
 
 - `{step_s}`, `{message_bytes}`, `{noise_frac}`, …: in the unit that the end of the name gives;
 - `{value}`, `{low}`, `{high}`, `{bound}`, `{upper}`: in the message's `unit`, a fraction where it has none;
-- `{interval}`: the phrase for `low`, `high` and `restarts`, nothing where there is no interval;
+- `{interval}`, `{more}`: the phrases for `low`, `high` and `restarts`, and for `more_restarts`; nothing
+  where the message does not have them;
 - `{restarts:restart|restarts}`: a count with its noun, "1 restart", "3 restarts";
+- `{quantity}`: the short name of the quantity with that id; `{op}`, `{origin}`, `{better}`: their words;
 - anything else as it is. A value that the message does not have stays visible as its placeholder.
 """
 
 from __future__ import annotations
 
 import gettext
+import itertools
 import re
 import string
 import sys
@@ -30,26 +33,16 @@ from typing import Any
 from assay.catalog.quantities import quantities
 from assay.domain.message import Message, MessageValue
 from assay.errors import unknown_name
-from assay.units import show
+from assay.units import show, unit_of_name
 
 LANGUAGES = ("en", "zh")
-DOMAIN = "assay"
+#: A text is looked up in these catalogues in turn; each code stands in one of them.
+DOMAINS = ("assay", "doctor")
 
 #: Names whose unit is the message's own.
 _IN_UNIT = ("value", "low", "high", "bound", "upper")
-#: Name ending -> base unit; longer endings first.
-_BY_ENDING = (
-    ("_flop_per_s", "FLOP/s"),
-    ("_bytes", "B"),
-    ("_flop", "FLOP"),
-    ("_frac", "1"),
-    ("_degC", "degC"),
-    ("_per_s", "1/s"),
-    ("_Bps", "B/s"),
-    ("_Hz", "Hz"),
-    ("_W", "W"),
-    ("_s", "s"),
-)
+#: Names whose value is a word with a text of its own, as `origin.claimed`.
+_CODED = ("better", "op", "origin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +99,24 @@ class Texts:
         )
 
     def _fill(self, text: str, values: Mapping[str, MessageValue]) -> str:
-        filled = dict(values)
-        if values.get("low") is not None and values.get("high") is not None:
+        known = {name: self._in_words(name, value) for name, value in values.items()}
+        filled = {"interval": "", "more": ""} | known
+        low, high = values.get("low"), values.get("high")
+        if low is not None and high is not None and low != high:
             phrase = "phrase.interval_restarts" if values.get("restarts") else "phrase.interval"
-            filled["interval"] = _FORMATTER.vformat(self.label(phrase), (), values)
-        else:
-            filled["interval"] = ""
+            filled["interval"] = _FORMATTER.vformat(self.label(phrase), (), known)
+        if values.get("more_restarts"):
+            filled["more"] = _FORMATTER.vformat(self.label("phrase.more_restarts"), (), known)
         return _FORMATTER.vformat(text, (), filled)
+
+    def _in_words(self, name: str, value: MessageValue) -> MessageValue:
+        """The text of a value that is itself an id or a code; any other value unchanged."""
+        if not isinstance(value, str):
+            return value
+        if name == "quantity":
+            return self.quantity(value)
+        code = f"{name}.{value}"
+        return self.label(code) if name in _CODED and self.has(code) else value
 
 
 def placeholders(text: str) -> frozenset[str]:
@@ -162,12 +166,19 @@ _FORMATTER = _UnitFormatter()
 def _unit_of(name: str, values: Mapping[str, Any]) -> str | None:
     if name in _IN_UNIT:
         return str(values.get("unit") or "1")
-    return next((unit for ending, unit in _BY_ENDING if name.endswith(ending)), None)
+    return unit_of_name(name)
 
 
 @cache
 def _translations(lang: str) -> gettext.GNUTranslations:
-    source = resources.files("assay.catalog") / "locale" / lang / "LC_MESSAGES" / f"{DOMAIN}.mo"
+    texts = [_compiled(lang, domain) for domain in DOMAINS]
+    for earlier, later in itertools.pairwise(texts):
+        earlier.add_fallback(later)
+    return texts[0]
+
+
+def _compiled(lang: str, domain: str) -> gettext.GNUTranslations:
+    source = resources.files("assay.catalog") / "locale" / lang / "LC_MESSAGES" / f"{domain}.mo"
     with source.open("rb") as file:
         return gettext.GNUTranslations(file)
 

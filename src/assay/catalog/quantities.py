@@ -40,17 +40,16 @@ def read_quantities(text: str, *, file: str) -> dict[str, tuple[Quantity, ...]]:
 
 @cache
 def quantity(quantity_id: str) -> Quantity:
-    """The quantity with this concrete id: `gemm.bf16.rate` is `gemm.<dtype>.rate` filled in.
+    """The quantity with this id: `gemm.bf16.rate` is `gemm.<dtype>.rate` filled in, which is an id too.
 
     Raises `UnknownNameError` with the closest ids.
     """
-    if "<" not in quantity_id:
-        for known in quantities():
-            if known.id == quantity_id:
-                return known
-        for known in quantities():
-            if known.describes(quantity_id):
-                return known.named(quantity_id)
+    for known in quantities():
+        if known.id == quantity_id:
+            return known
+    for known in quantities():
+        if "<" not in quantity_id and known.describes(quantity_id):
+            return known.named(quantity_id)
     raise unknown_name("quantity", quantity_id, [_filled(q, quantity_id) for q in quantities()])
 
 

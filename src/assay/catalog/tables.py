@@ -10,19 +10,9 @@ from importlib import resources
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from assay.errors import InputError, did_you_mean
-from assay.units import parse, parse_bytes
+from assay.units import parse, parse_bytes, unit_of_name
 
 T = TypeVar("T")
-
-#: Suffix of a field → base unit of the text that the table gives, longest suffix first.
-_UNIT_OF_SUFFIX = {
-    "_flop_per_s": "FLOP/s",
-    "_op_per_s": "OP/s",
-    "_bytes": "B",
-    "_Bps": "B/s",
-    "_Hz": "Hz",
-    "_W": "W",
-}
 
 
 def shipped_text(file: str) -> str:
@@ -79,9 +69,9 @@ def _value(name: str, hint: Any, raw: object, where: str) -> object:
             raise InputError(f"{name} = {raw!r} is not a list of text", where=where)
         return tuple(raw)
     allowed = [option for option in (get_args(hint) or (hint,)) if option is not type(None)]
-    unit = next((unit for suffix, unit in _UNIT_OF_SUFFIX.items() if name.endswith(suffix)), None)
-    if unit is not None and (float in allowed or int in allowed):
-        return _quantity(name, raw, unit, whole=int in allowed, where=where)
+    unit = unit_of_name(name)
+    if unit not in (None, "1/s") and (float in allowed or int in allowed):  # bare counts a second stay numbers
+        return _quantity(name, raw, str(unit), whole=int in allowed, where=where)
     if not any(type(raw) is option for option in allowed):
         wanted = " or ".join(option.__name__ for option in allowed)
         quote = "write a dotted key in quotes" if isinstance(raw, dict) else None

@@ -31,8 +31,9 @@ def write_amount(value: float, unit: str) -> str | float:
 
 
 def refuse_impossible(value: float, quantity: Quantity, *, where: str) -> None:
-    """Refuse what no such quantity can be: a rate, a time or a price below zero."""
-    if value < 0 and quantity.better is not Better.NEITHER and quantity.unit != "degC":
+    """Refuse what no such quantity can be: a rate, a time, a price or a count below zero."""
+    has_sign = quantity.unit == "degC" or (quantity.better is Better.NEITHER and quantity.unit != "count")
+    if value < 0 and not has_sign:
         raise InputError(
             f"{quantity.id} cannot be negative, but {show(value, quantity.unit)} is given", where=where
         )

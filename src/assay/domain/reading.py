@@ -11,7 +11,6 @@ from assay.domain.subject import Subject
 from assay.errors import InputError
 from assay.units import BASE_UNITS
 
-
 #: The value of a text quantity that was looked for and is known not to be there.
 ABSENT = "absent"
 

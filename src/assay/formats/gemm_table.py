@@ -7,6 +7,7 @@ TOPS …), or a time with its unit (`time_us`, `time (ms)`). From a time alone t
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -92,6 +93,10 @@ class GemmRow:
     device: str | None
     host: str | None
     rank: int | None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate_per_s < math.inf:
+            raise InputError(f"a rate of {self.rate_per_s} FLOP/s is no result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +247,7 @@ def _row(
     def count(meaning: str) -> int | None:
         cell = text(meaning)
         value = whole(cell) if cell else None
-        if cell and value is None:
+        if cell and (value is None or value < (0 if meaning == "rank" else 1)):
             raise InputError(f"{cell!r} under {by_meaning[meaning][1]!r} is not a whole number", where=where)
         return value
 
@@ -251,7 +256,7 @@ def _row(
         if cell is None:
             return None
         value = real(cell)
-        if value is None or value <= 0:
+        if value is None or not 1e-30 < value < 1e30:
             raise InputError(
                 f"{cell!r} under {by_meaning[meaning][1]!r} is not a positive number",
                 where=where,

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from assay.errors import InputError
+from assay.formats.lines import whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +61,8 @@ class Fields:
         value = self.items.get(key)
         if value is None:
             return None
-        if isinstance(value, str) and value.strip().lstrip("-").isdecimal() and len(value) < 24:
-            return int(value)
+        if isinstance(value, str) and (spelled := whole(value.strip())) is not None:
+            return spelled
         if isinstance(value, float) and value.is_integer():
             return int(value)
         if isinstance(value, bool) or not isinstance(value, int):

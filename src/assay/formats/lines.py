@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from assay.errors import InputError
+
 # What mpirun --tag-output, srun --label, torchrun and `kubectl logs --timestamps` put before a line.
 _PREFIXES = re.compile(
     r"(?:\[\d+,\d+\]<std(?:out|err)>:"
@@ -34,6 +36,16 @@ def strip_launcher(line: str) -> str:
 def whole(text: str) -> int | None:
     """The integer that `text` spells, or None."""
     return int(text) if _WHOLE.fullmatch(text) else None
+
+
+def count(text: str, where: str) -> int:
+    """The integer that `text` spells. Raises `InputError` for thousands of digits or none."""
+    value = whole(text)
+    if value is None:
+        raise InputError(
+            f"{text[:40]!r} is not a sensible whole number", where=where, fix="was the line damaged?"
+        )
+    return value
 
 
 def real(text: str) -> float | None:

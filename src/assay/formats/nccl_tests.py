@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from assay.errors import InputError
-from assay.formats.lines import is_nothing, real, scaled, strip_launcher
+from assay.formats.lines import count, is_nothing, real, scaled, strip_launcher
 from assay.formats.nccl_columns import Columns, guess_columns, read_header, read_row
 from assay.formats.nccl_record import (
     Device,
@@ -111,7 +111,7 @@ def parse(lines: Iterable[str], name: str, collective: str | None = None) -> tup
             where=f"{name}:1",
             fix="give the output of all_reduce_perf or its kind, from '# nThread' to '# Avg bus bandwidth'",
         )
-    return tuple(_finish(run, name, collective) for run in runs)
+    return tuple(_finish(run, name, collective, alone=len(runs) == 1) for run in runs)
 
 
 def _opens_run(line: str) -> bool:
@@ -145,17 +145,17 @@ def _read_line(run: _Run, line: str, number: int, name: str) -> None:
 
 def _read_comment(run: _Run, text: str, number: int, where: str) -> None:
     if match := _SETTINGS.match(text):
-        run.settings = _settings(match)
+        run.settings = _settings(match, where)
     elif match := _DEVICE.match(text):
         found = match.groupdict()
         run.devices.append(
             Device(
                 line=number,
-                rank=int(match["rank"]),
-                group=int(found["group"]) if found["group"] else None,
-                pid=int(found["pid"]) if found["pid"] else None,
+                rank=count(match["rank"], where),
+                group=count(found["group"], where) if found["group"] else None,
+                pid=count(found["pid"], where) if found["pid"] else None,
                 host=match["host"],
-                device=int(match["device"]),
+                device=count(match["device"], where),
                 busid=match["busid"],
                 name=match["name"].strip(),
             )
@@ -164,11 +164,12 @@ def _read_comment(run: _Run, text: str, number: int, where: str) -> None:
         run.columns = read_header(text.lstrip("# ").split(), number, where)
     elif match := _VERSION.match(text):
         run.tool, run.version = match["tool"], match["version"]
-        run.library = library_version(int(match["library"])) if match["library"] else run.library
+        if match["library"]:
+            run.library = library_version(count(match["library"], where))
     elif match := _STARTING.match(text):
         run.program = match[1]
     elif match := _OUT_OF_BOUNDS.match(text):
-        run.out_of_bounds = int(match[1])
+        run.out_of_bounds = count(match[1], where)
     elif match := _AVERAGE.match(text):
         run.average = _bandwidth(match[1], where)
     elif match := _ERROR.match(text):
@@ -177,8 +178,8 @@ def _read_comment(run: _Run, text: str, number: int, where: str) -> None:
         run.unread.append(number)
 
 
-def _settings(match: re.Match[str]) -> Settings:
-    found = {key: int(value) for key, value in match.groupdict().items() if value and key != "how"}
+def _settings(match: re.Match[str], where: str) -> Settings:
+    found = {key: count(value, where) for key, value in match.groupdict().items() if value and key != "how"}
     factor = match["how"] == "factor"
     return Settings(
         threads=found["threads"],
@@ -202,7 +203,7 @@ def _bandwidth(text: str, where: str) -> float | None:
     return scaled(value, 1e9)
 
 
-def _finish(run: _Run, name: str, told: str | None) -> NcclTests:
+def _finish(run: _Run, name: str, told: str | None, *, alone: bool) -> NcclTests:
     where = f"{name}:{run.last_line}"
     if run.out_of_bounds is None:
         upto = f" of sizes up to {run.settings.max_bytes} B" if run.settings else ""
@@ -215,7 +216,9 @@ def _finish(run: _Run, name: str, told: str | None) -> NcclTests:
         raise InputError(
             f"the output ends here without its 'Out of bounds values' line, after {len(run.rows)} rows{upto}",
             where=where,
-            fix="copy the whole output, or let the benchmark run to its end; half a run is not judged",
+            fix="copy the whole output, or let the benchmark run to its end; half a run is not judged"
+            if run.rows or alone
+            else "several copies print at once: build nccl-tests with MPI=1, or give the output of one",
         )
     if not run.rows:
         raise InputError(

@@ -154,21 +154,23 @@ def judge_uniform(
 ) -> list[Judgement]:
     """No subject departs from its siblings by more than the bound and the noise; texts are all equal.
 
-    Siblings are represented by their median; of two, by the better one, because the median of two says
-    nothing about which is odd. The worst subject is named in the reason, all of them in the findings.
+    The worst subject is named in the reason, all of them in the findings.
     """
     if missing or len(family.readings) < 2:
         return [_some_missing(criterion, family, missing)]
     if family.estimates is None:
         return [_judge_equal(criterion, family)]
-    estimates, bound = _relative(family), criterion.bound or 0.0
-    size = Estimates(np.abs(estimates.mean), estimates.standard_error, estimates.df, estimates.n)
-    values = [np.abs(v / _reference(family) - 1) for v in family.values]
-    limit = np.full(len(size.mean), bound)
-    bad = doubt.shown_above(values, size, limit)
-    good = doubt.shown_below(values, size, limit)
-    worst = int(np.argmax(np.where(bad, size.mean, size.mean - 1e9)))
-    reading = _cluster_reading(family, float(size.mean.max()), math.nan, math.nan, int(size.n.min()))
+    departures, bound = _departures(family), criterion.bound or 0.0
+    bad, good = departures.shown_beyond(bound, doubt), departures.shown_within(bound, doubt)
+    worst = int(np.argmax(np.where(bad, departures.size.mean + 1e9, departures.size.mean)))
+    low, high = departures.size.interval()
+    reading = _cluster_reading(
+        family,
+        float(departures.size.mean[worst]),
+        float(np.maximum(low[worst], 0.0)),
+        float(high[worst]),
+        int(departures.size.n[worst]),
+    )
     judgement = _judgement(
         criterion,
         family,
@@ -176,15 +178,15 @@ def judge_uniform(
         bool(good.all()),
         bool(bad.any()),
         (bound, None),
-        0.0,
+        _sigma(departures.size, worst),
         unit="1",
     )
     return [
         _add(
             judgement,
             subject=str(family.subjects[worst]),
-            deviation_frac=float(estimates.mean[worst]),
-            subjects=len(size.mean),
+            deviation_frac=float(departures.signed[worst]),
+            subjects=len(family.readings),
         )
     ]
 
@@ -193,11 +195,48 @@ def odd_ones(family: Family, bound: float, doubt: Doubt) -> list[tuple[Subject, 
     """Subjects shown to depart from their siblings by more than `bound`, with their signed departure."""
     if family.estimates is None or len(family.readings) < 2:
         return []
-    estimates = _relative(family)
-    size = Estimates(np.abs(estimates.mean), estimates.standard_error, estimates.df, estimates.n)
-    values = [np.abs(v / _reference(family) - 1) for v in family.values]
-    bad = doubt.shown_above(values, size, np.full(len(size.mean), bound))
-    return [(family.subjects[i], float(estimates.mean[i])) for i in np.flatnonzero(bad)]
+    departures = _departures(family)
+    odd = np.flatnonzero(departures.shown_beyond(bound, doubt))
+    return [(family.subjects[i], float(departures.signed[i])) for i in odd]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Departures:
+    """How far each subject lies from its siblings, as fractions: with sign, and their size with its doubt."""
+
+    signed: Floats
+    size: Estimates
+    values: tuple[Floats, ...]
+
+    def shown_beyond(self, bound: float, doubt: Doubt) -> Flags:
+        """Subjects shown to depart by more than `bound`."""
+        return doubt.shown_above(self.values, self.size, np.full(len(self.signed), bound))
+
+    def shown_within(self, bound: float, doubt: Doubt) -> Flags:
+        """Subjects shown to depart by less."""
+        return doubt.shown_below(self.values, self.size, np.full(len(self.signed), bound))
+
+
+def _departures(family: Family) -> _Departures:
+    """Departures restart by restart, so that what slows all subjects of a restart alike cancels.
+
+    Siblings are represented by their median; of two, by the one that is better on average. Where the
+    subjects do not share two restarts, each is held against the siblings' mean over all of theirs.
+    """
+    mean = _require(family.estimates).mean
+    table = family.by_restart()
+    better_of_two = int(np.argmin(mean) if family.quantity.better is Better.LOWER else np.argmax(mean))
+    if len(table) < 2:
+        reference = mean[better_of_two] if len(mean) == 2 else np.median(mean)
+        relative = tuple(values / reference for values in family.values)
+    else:
+        references = table[:, better_of_two] if len(mean) == 2 else np.median(table, axis=1)
+        relative = tuple((table / references[:, None]).T)
+    estimates = estimate_family(relative)
+    signed = estimates.mean - 1
+    size = Estimates(np.abs(signed), estimates.standard_error, estimates.df, estimates.n)
+    values = tuple(sign * (r - 1) for sign, r in zip(np.sign(signed), relative, strict=True))
+    return _Departures(signed=signed, size=size, values=values)
 
 
 def judge_present(criterion: Criterion, family: Family) -> list[Judgement]:
@@ -339,22 +378,6 @@ def _some_missing(criterion: Criterion, family: Family, missing: dict[Subject, s
         unit=family.quantity.unit,
         bound=criterion.bound,
         high=criterion.high,
-    )
-
-
-def _reference(family: Family) -> float:
-    """What a subject's siblings have: their median, or of two the better one."""
-    mean = _require(family.estimates).mean
-    if len(mean) == 2 and family.quantity.better is not Better.NEITHER:
-        return float(mean.max() if family.quantity.better is Better.HIGHER else mean.min())
-    return float(np.median(mean))
-
-
-def _relative(family: Family) -> Estimates:
-    """Departures from the siblings, as fractions of what they have."""
-    estimates, reference = _require(family.estimates), _reference(family) or math.nan
-    return Estimates(
-        estimates.mean / reference - 1, estimates.standard_error / abs(reference), estimates.df, estimates.n
     )
 
 

@@ -26,7 +26,7 @@ from assay.judge.families import Family, QuantityOf, families
 class Evidence:
     """Everything that a profile is held against.
 
-    `expected` are the subjects that should have values of a quantity of GPU scope: one per rank.
+    `expected` are the subjects that should have values of a quantity of GPU scope: one per rank, in order.
     """
 
     measured: dict[str, tuple[Family, ...]]
@@ -56,7 +56,7 @@ def judge(
     evidence = Evidence(
         measured=families([r for r in every if "<" not in r.quantity], quantity_of),
         others=tuple(others),
-        expected=tuple(sorted(set(expected))),
+        expected=tuple(dict.fromkeys(expected)),
         failures=tuple(patterns),
     )
     doubt = Doubt(sequential=sequential)
@@ -85,9 +85,9 @@ def _judge_criterion(
     for quantity_id, group in evidence.measured.items():
         if not quantity.describes(quantity_id):
             continue
-        concrete = dataclasses.replace(criterion, quantity=quantity_id)
         for family in group:
             if not family.recipe.lacks(criterion.recipe) and family.readings:
+                concrete = dataclasses.replace(criterion, quantity=quantity_id, recipe=family.recipe)
                 judgements += _judge_families(concrete, family.quantity, (family,), evidence, doubt)
     return judgements or [_nothing(criterion, quantity, (), evidence)]
 
@@ -175,8 +175,9 @@ def _missing(family: Family, evidence: Evidence) -> dict[Subject, str]:
     if "rank" in SUBJECTS_OF[family.quantity.scope] and any(
         s.kind in ("rank", "gpu") for s in family.subjects
     ):
-        for subject in set(evidence.expected) - set(family.subjects) - set(missing):
-            if family.quantity.id != "clock.offset" or str(subject) != family.recipe.get("reference"):
+        reference = family.recipe.get("reference")
+        for rank, subject in enumerate(evidence.expected):
+            if subject not in family.subjects and subject not in missing and reference != f"rank:{rank}":
                 missing[subject] = "no reading"
     return dict(sorted(missing.items()))
 

@@ -14,12 +14,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assay.catalog.quantities import quantities, quantity
+from assay.catalog.quantities import quantity
 from assay.measure.registry import Benchmark
 from assay.measure.suites import Suite
 from assay.store.append import LineFile, set_aside_torn_tail, torn_tail
@@ -27,6 +27,8 @@ from assay.store.append import LineFile, set_aside_torn_tail, torn_tail
 #: After one worker has died, the others get this long to notice by themselves; a collective over Gloo
 #: fails at once, one over NCCL waits for ever.
 GRACE_S = 5.0
+#: The command that starts a worker; it gets the path of its spec and its rank.
+WORKER = (sys.executable, "-m", "assay.measure.worker")
 _POLL_S = 0.02
 
 
@@ -119,8 +121,8 @@ def task_of(suite: Suite, benchmark: Benchmark, replicate: int) -> Task:
 class Agent:
     """Runs tasks one after another into a run folder.
 
-    `worker` is the command that starts a worker (it gets the spec's path and its rank). `command_time_s` is
-    when the user's command began, for the readiness benchmark.
+    `worker` is the command that starts a worker. `command_time_s` is when the user's command began, for the
+    readiness benchmark.
     """
 
     run: str
@@ -128,19 +130,17 @@ class Agent:
     machine: Machine
     seed: int
     command_time_s: float
-    worker: tuple[str, ...] = (sys.executable, "-m", "assay.measure.worker")
+    worker: tuple[str, ...] = WORKER
     clock: Callable[[], float] = time.time
     _lines: LineFile = field(init=False)
 
     def __post_init__(self) -> None:
         (self.folder / "samples").mkdir(exist_ok=True)
         (self.folder / "logs").mkdir(exist_ok=True)
-        self._lines = LineFile(self.folder / "agent.jsonl")
-
-    def run_all(self, tasks: Iterable[Task]) -> Iterator[Outcome]:
-        """Run each task and yield how it ended; stops cleanly when the generator is closed."""
-        for task in tasks:
-            yield self.run_task(task)
+        path = self.folder / "agent.jsonl"
+        self._lines = LineFile(path)
+        if not path.stat().st_size:
+            self._lines.append({"type": "header", "schema_version": 1, "run": self.run, "rank": None})
 
     def run_task(self, task: Task) -> Outcome:
         """Start the workers of one task, watch them, and record what became of them."""
@@ -152,6 +152,7 @@ class Agent:
                 outcome = workers.watch(began)
             finally:
                 workers.stop()
+                shutil.rmtree(self.folder / "scratch", ignore_errors=True)
         self._mend(task)
         for kind, ranks in (("rank_lost", outcome.lost), ("rank_late", outcome.late)):
             for rank in ranks:
@@ -159,6 +160,21 @@ class Agent:
         self._event("task_done" if outcome.whole else "task_failed", task, seconds=round(outcome.seconds, 3))
         self._lines.sync()
         return outcome
+
+    def skip(self, benchmark: Benchmark, reason: str) -> None:
+        """Record that a benchmark cannot run here, and why."""
+        for name in benchmark.yields:
+            self._lines.append(
+                {
+                    "type": "reading",
+                    "quantity": name,
+                    "subject": "cluster",
+                    "value": None,
+                    "reason": reason,
+                    "unit": quantity(name).unit,
+                    "time_s": round(self.clock(), 3),
+                }
+            )
 
     def interrupted(self) -> None:
         """Record that the user stopped the run."""
@@ -184,7 +200,7 @@ class Agent:
             "crowded": machine.crowded,
             "seed": self.seed,
             "settings": task.settings,
-            "units": {name: _unit(name) for name in task.benchmark.yields},
+            "units": {name: quantity(name).unit for name in task.benchmark.yields},
             "command_time_s": self.command_time_s,
             "launched_s": began,
             "deadline_s": began + task.deadline_s,
@@ -199,7 +215,7 @@ class Agent:
         for rank in range(self.machine.ranks):
             path = self.folder / f"rank-{rank:04d}.jsonl"
             if path.exists() and torn_tail(path):
-                cut = set_aside_torn_tail(path, self.folder / "torn" / f"rank-{rank:04d}.txt")
+                cut = set_aside_torn_tail(path, self.folder / "torn" / path.name)
                 self._event(
                     "line_torn", task, rank=rank, text=f"{cut} bytes of a half line set aside in torn/"
                 )
@@ -295,12 +311,6 @@ class _Workers:
             return f"did not end within {self._task.deadline_s:g} s and was stopped"
         code = self._processes[rank].returncode
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-
-
-def _unit(name: str) -> str:
-    """The unit of a quantity that a benchmark yields, named with its placeholders or filled in."""
-    families = {known.id: known.unit for known in quantities()}
-    return families[name] if name in families else quantity(name).unit
 
 
 def _environment(machine: Machine) -> dict[str, str]:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 from assay.errors import AssayError, MeasurementError
-from assay.measure.context import Context
+from assay.measure.context import Context, RecipeParam
 from assay.measure.node import ranks_on_this_node
 
 PROGRAMS = {
@@ -23,10 +23,14 @@ _TIMEOUT_S = 60.0
 
 
 def record_busbw(context: Context, op: str, size: int) -> None:
-    """Rank 0 runs the program over the GPUs of its node and records busbw; the others wait. Nothing without GPUs."""
+    """Rank 0 runs the program over its node's GPUs and records busbw while the others wait; GPUs only."""
     if not context.on_gpu:
         return
+    import torch
+
     here = len(ranks_on_this_node(context))
+    torch.cuda.empty_cache()
+    context.barrier()
     if context.rank == 0:
         program = shutil.which(PROGRAMS[op])
         if program is None:
@@ -37,7 +41,7 @@ def record_busbw(context: Context, op: str, size: int) -> None:
 
 
 def _record(context: Context, op: str, program: str, size: int, gpus: int) -> None:
-    recipe = {
+    recipe: dict[str, RecipeParam] = {
         "method": "nccl-tests",
         "bytes": size,
         "ranks": gpus,
@@ -79,5 +83,7 @@ def busbw(program: str, op: str, size: int, gpus: int, *, timeout_s: float) -> t
     row = runs[-1].rows[-1]
     result = row.in_place if op in _IN_PLACE else row.out_of_place
     if done.returncode or runs[-1].out_of_bounds or result is None or result.busbw_Bps is None:
-        raise MeasurementError(f"{program} ended with {done.returncode}, {runs[-1].out_of_bounds} values wrong")
+        raise MeasurementError(
+            f"{program} ended with {done.returncode}, {runs[-1].out_of_bounds} values wrong"
+        )
     return result.busbw_Bps, iterations

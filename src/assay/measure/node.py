@@ -1,4 +1,4 @@
-"""What the ranks of one machine share: the machine itself, and its memory. Standard library and torch alone."""
+"""What the ranks of one machine share: their names there, and its memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def memory_available_bytes(context: Context) -> float:
 
 def _host_available_bytes() -> float:
     lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    available_bytes = next(float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    available_bytes = next(
+        float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")
+    )
     group = Path("/sys/fs/cgroup")
     try:
         limit = (group / "memory.max").read_text(encoding="ascii").strip()

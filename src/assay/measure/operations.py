@@ -8,6 +8,7 @@ Tensors are fp32 and hold small whole numbers, so that every sum is exact (up to
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from assay.measure.context import Context
@@ -142,16 +143,15 @@ class AllGather(_Split):
 
     def run(self) -> None:
         """Gather the blocks in the order of the ranks."""
-        import torch.distributed as dist
-
-        dist.all_gather_into_tensor(self._output, self._input)
+        _torch_function("all_gather_single", "all_gather_into_tensor")(self._output, self._input)
 
     def is_right(self) -> bool:
         """Block r is rank r's."""
         import torch
 
         return all(
-            torch.equal(self._block_of(self._output, r), self._pattern(self._block, r + 1)) for r in range(self.world)
+            torch.equal(self._block_of(self._output, r), self._pattern(self._block, r + 1))
+            for r in range(self.world)
         )
 
 
@@ -171,9 +171,7 @@ class ReduceScatter(_Split):
 
     def run(self) -> None:
         """Sum and scatter."""
-        import torch.distributed as dist
-
-        dist.reduce_scatter_tensor(self._output, self._input)
+        _torch_function("reduce_scatter_single", "reduce_scatter_tensor")(self._output, self._input)
 
     def is_right(self) -> bool:
         """The output is the sum of the blocks for this rank."""
@@ -281,3 +279,11 @@ def exchange(sent: Any, to: int, received: Any, source: int) -> None:
     both = [dist.P2POp(dist.isend, sent, to), dist.P2POp(dist.irecv, received, source)]
     for work in dist.batch_isend_irecv(both):
         work.wait()
+
+
+def _torch_function(name: str, name_before: str) -> Callable[[Any, Any], object]:
+    """A function of torch.distributed by the name that this torch knows; 2.13 renamed some."""
+    import torch.distributed as dist
+
+    function: Callable[[Any, Any], object] = getattr(dist, name, None) or getattr(dist, name_before)
+    return function

@@ -24,7 +24,8 @@ class Benchmark:
 
     `yields` are quantity ids, with `<word>` for any word; when the benchmark fails, these are recorded as
     not measured with the reason. `once` marks what one process settles (an inventory), which is not
-    repeated at every restart. `needs` are programs that must be on the PATH.
+    repeated at every restart. `needs` are programs that must be on the PATH; `needs_gpu` means nothing
+    can be measured without one.
     """
 
     name: str
@@ -33,19 +34,32 @@ class Benchmark:
     run: Callable[[Context], None]
     once: bool = False
     needs: tuple[str, ...] = ()
+    needs_gpu: bool = False
 
 
 _REGISTRY: dict[str, Benchmark] = {}
 
 
 def benchmark(
-    name: str, *, summary: str, yields: tuple[str, ...], once: bool = False, needs: tuple[str, ...] = ()
+    name: str,
+    *,
+    summary: str,
+    yields: tuple[str, ...],
+    once: bool = False,
+    needs: tuple[str, ...] = (),
+    needs_gpu: bool = False,
 ) -> Callable[[Callable[[Context], None]], Callable[[Context], None]]:
     """Register the decorated function as a benchmark."""
 
     def register(run: Callable[[Context], None]) -> Callable[[Context], None]:
         _REGISTRY[name] = Benchmark(
-            name=name, summary=summary, yields=yields, run=run, once=once, needs=needs
+            name=name,
+            summary=summary,
+            yields=yields,
+            run=run,
+            once=once,
+            needs=needs,
+            needs_gpu=needs_gpu,
         )
         return run
 

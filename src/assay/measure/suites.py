@@ -41,7 +41,7 @@ def suite(name: str, *, on_gpu: bool) -> Suite:
         name=name,
         restarts=_RESTARTS[name],
         settings=settings,
-        deadline_s={benchmark: budget_s for benchmark in settings},
+        deadline_s=dict.fromkeys(settings, budget_s),
     )
 
 
@@ -106,7 +106,7 @@ _CPU: dict[str, Settings] = {
     "clock": {"exchanges": _levels(300, 1000, 3000), "drift_s": _levels(1.0, 5.0, 30.0)},
     "storage": {
         "file_bytes": _levels(256 * MiB, 2 * GiB, 16 * GiB),
-        "runtime_s": _levels(1.0, 5.0, 30.0),
+        "runtime_s": _levels(0.5, 5.0, 30.0),
         "iodepth": 32,
     },
     "checkpoint": {"bytes_per_rank": _levels(32 * MiB, 256 * MiB, 1 * GiB)},

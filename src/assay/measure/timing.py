@@ -17,6 +17,9 @@ from typing import Any
 
 Work = Callable[[], object]
 
+#: Fewer samples than this say nothing about the 99th percentile: it would rest on three of them.
+P99_LEAST = 300
+
 
 def no_sync() -> None:
     """The synchronisation of a device that runs in step with its caller: the CPU."""

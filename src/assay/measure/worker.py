@@ -30,6 +30,10 @@ def main(argv: list[str] | None = None) -> int:
     spec: dict[str, Any] = json.loads(Path(spec_path).read_text(encoding="utf-8"))
     _die_with_parent(spec["agent_pid"])
     context = _context(spec, int(rank_text))
+    if not (Path(spec["folder"]) / f"rank-{context.rank:04d}.jsonl").stat().st_size:
+        context.lines.append(
+            {"type": "header", "schema_version": 1, "run": context.run, "rank": context.rank}
+        )
     context.event("worker_started", pid=os.getpid())
     benchmark = find(context.benchmark)
     try:

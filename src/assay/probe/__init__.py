@@ -1,11 +1,11 @@
 """Reads the state of one machine: read-only, within two seconds, with the standard library alone.
 
 Every value is a `Fact`, present or missing with the reason. This room runs inside any training container
-(Python 3.10 or later), so it imports nothing but `assay.errors` and `assay.units`.
+(Python 3.10 or later), so it imports nothing but `assay.domain`, `assay.errors` and `assay.units`.
 """
 
 from assay.probe.cpu import steal_facts, steal_frac
-from assay.probe.fact import Fact, facts_from_json, facts_to_json
+from assay.probe.fact import Fact, facts_to_json
 from assay.probe.files import Roots, Text, read
 from assay.probe.gpu import GpuSample, sample
 from assay.probe.inventory import inventory
@@ -19,7 +19,6 @@ __all__ = [
     "NvmlError",
     "Roots",
     "Text",
-    "facts_from_json",
     "facts_to_json",
     "inventory",
     "read",

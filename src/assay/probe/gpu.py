@@ -30,10 +30,10 @@ _HOST_PID_NAMESPACE = "pid:[4026531836]"
 class GpuSample:
     """How one GPU runs at one moment; a value that the driver cannot tell is None, with `reason`."""
 
-    sm_clock_Hz: float | None  # noqa: N815 - the unit is part of the name
-    memory_clock_Hz: float | None  # noqa: N815
-    power_W: float | None  # noqa: N815
-    temperature_degC: float | None  # noqa: N815
+    sm_clock_Hz: float | None
+    memory_clock_Hz: float | None
+    power_W: float | None
+    temperature_degC: float | None
     throttle: tuple[str, ...] | None
     reason: str | None
 

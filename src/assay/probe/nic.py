@@ -55,7 +55,7 @@ def read_nics(host: str, roots: Roots) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def link_rate_Bps(text: str) -> float:  # noqa: N802 - the unit is part of the name
+def link_rate_Bps(text: str) -> float:
     """Bytes per second of "400 Gb/sec (4X NDR)"."""
     match = _RATE.fullmatch(text)
     if match is None:
@@ -118,8 +118,8 @@ def _saturated(subject: str, counters: list[Fact], source: Path) -> Fact:
         name
         for fact in counters
         if (name := fact.key.rpartition(".")[2])
-        and isinstance(fact.value, int)
-        and is_saturated(name, fact.value)
+        and isinstance(fact.value, float | int)
+        and is_saturated(name, int(fact.value))
     ]
     return known(subject, "port.saturated_counters", " ".join(full) or "none", "text", str(source))
 
@@ -173,7 +173,7 @@ def _interface(subject: str, interface: Path) -> list[Fact]:
     return facts
 
 
-def _speed_Bps(text: str) -> float:  # noqa: N802 - the unit is part of the name
+def _speed_Bps(text: str) -> float:
     """The kernel prints Mbit/s, and -1 where the driver does not know."""
     if whole(text) <= 0:
         raise ValueError(f"the driver reports a speed of {text} Mbit/s: link down or virtual")

@@ -37,7 +37,7 @@ def generation(speed: str) -> int:
     return _generation(speed)[0]
 
 
-def bandwidth_Bps(speed: str, width: int) -> float:  # noqa: N802 - the unit is part of the name
+def bandwidth_Bps(speed: str, width: int) -> float:
     """Bytes per second in one direction: transfers x lanes x coding / 8, before packet headers."""
     rate, (_, coding) = _rate(speed), _generation(speed)
     return rate * width * coding / 8
@@ -91,8 +91,8 @@ def _link(subject: str, device: Path, which: str) -> list[Fact]:
     lanes = file_fact(subject, f"pcie.width_{which}", width, unit="count", parse=_lanes)
     gen = file_fact(subject, f"pcie.generation_{which}", speed, unit="count", parse=generation)
     key = f"pcie.bandwidth_{which}"
-    if isinstance(lanes.value, int) and gen.value is not None:
-        value = bandwidth_Bps(read(speed).text or "", lanes.value)
+    if isinstance(lanes.value, float | int) and gen.value is not None:
+        value = bandwidth_Bps(read(speed).text or "", int(lanes.value))
         return [gen, lanes, known(subject, key, value, "B/s", str(speed))]
     return [gen, lanes, missing(subject, key, "B/s", gen.reason or lanes.reason or "unknown", str(speed))]
 

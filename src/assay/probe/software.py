@@ -55,15 +55,15 @@ def read_software(
 ) -> tuple[Fact, ...]:
     """Frameworks, NCCL, CUDA, drivers, variables and nccl.conf; `packages` replaces Python's search path."""
     return (
-        known(node, "software.python", platform.python_version(), "text", "platform"),
+        known(node, "software.python.version", platform.python_version(), "text", "platform"),
         *(_package(node, name, found, packages) for name, found in _PACKAGES.items()),
         _package(node, "nccl", _NCCL_PACKAGES, packages),
         _system_nccl(node, roots, environ),
         _cuda_toolkit(node, roots, environ),
-        file_fact(node, "software.rocm", roots.top / "opt/rocm/.info/version"),
-        file_fact(node, "software.nvidia_driver", roots.sys / "module/nvidia/version"),
-        file_fact(node, "software.amdgpu_driver", roots.sys / "module/amdgpu/version"),
-        file_fact(node, "software.mlx5_driver", roots.sys / "module/mlx5_core/version"),
+        file_fact(node, "software.rocm.version", roots.top / "opt/rocm/.info/version"),
+        file_fact(node, "software.nvidia_driver.version", roots.sys / "module/nvidia/version"),
+        file_fact(node, "software.amdgpu_driver.version", roots.sys / "module/amdgpu/version"),
+        file_fact(node, "software.mlx5_driver.version", roots.sys / "module/mlx5_core/version"),
         _ofed(node, roots),
         _module(node, roots, "nvidia_peermem"),
         _module(node, roots, "gdrdrv"),
@@ -77,7 +77,7 @@ def _package(node: str, name: str, distributions: Sequence[str], packages: Seque
     # Imported here because it costs as much time as the rest of this room.
     from importlib.metadata import Distribution
 
-    key = f"software.{name}"
+    key = f"software.{name}.version"
     search = list(sys.path if packages is None else packages)
     for distribution in distributions:
         for found in Distribution.discover(name=distribution, path=search):
@@ -89,7 +89,7 @@ def _package(node: str, name: str, distributions: Sequence[str], packages: Seque
 
 def _system_nccl(node: str, roots: Roots, environ: Mapping[str, str]) -> Fact:
     """The version in the file name of the NCCL or RCCL that the loader would find outside of Python."""
-    key, source = "software.nccl_system", "library directories"
+    key, source = "software.nccl_system.version", "library directories"
     directories = [Path(part) for part in environ.get("LD_LIBRARY_PATH", "").split(":") if part]
     directories += [roots.top / part for part in _LIBRARY_DIRECTORIES]
     for directory in directories:
@@ -102,7 +102,7 @@ def _system_nccl(node: str, roots: Roots, environ: Mapping[str, str]) -> Fact:
 
 def _cuda_toolkit(node: str, roots: Roots, environ: Mapping[str, str]) -> Fact:
     """From the toolkit's version file, else from the nvcc on the path."""
-    key = "software.cuda_toolkit"
+    key = "software.cuda_toolkit.version"
     home = Path(environ.get("CUDA_HOME") or roots.top / "usr/local/cuda")
     fact = file_fact(node, key, home / "version.json", parse=_cuda_version)
     if fact.value is not None:
@@ -129,7 +129,7 @@ def _nvcc_version(text: str) -> str:
 
 def _ofed(node: str, roots: Roots) -> Fact:
     """The name that the vendor's stack writes into its own ofed_info script."""
-    return file_fact(node, "software.ofed", roots.top / "usr/bin/ofed_info", parse=_ofed_version)
+    return file_fact(node, "software.ofed.version", roots.top / "usr/bin/ofed_info", parse=_ofed_version)
 
 
 def _ofed_version(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from assay.units import show
 
 #: More subjects than this do not fit as rows: they become points along the axis.
 ROWS_AT_MOST = 40
-WIDTH = 640
+WIDTH = 820
+_ODD_AT_MOST, _NAMED_AT_MOST = 100, 12
 _SIZE_LABEL = (
     "datum.value >= 1073741824 ? format(datum.value/1073741824,'~r')+' GiB' :"
     "datum.value >= 1048576 ? format(datum.value/1048576,'~r')+' MiB' :"
@@ -71,13 +73,13 @@ def spots(every: Sequence[Spot], *, unit: str, words: Words, bounds: Sequence[fl
 def _rows(every: Sequence[Spot], factor: float, title: str, bounds: Sequence[float]) -> Any:
     alt = load("altair")
     order = [s.subject for s in every]
-    x = alt.X("value:Q", scale=alt.Scale(zero=False, nice=True, padding=12), title=title, axis=_axis(grid=True))
+    x = alt.X(
+        "value:Q", scale=alt.Scale(zero=False, nice=True, padding=12), title=title, axis=_axis(grid=True)
+    )
     y = alt.Y("subject:N", sort=order, title=None, axis=_axis(ticks=False, domain=False, labelColor=INK))
     colour = alt.Color("odd:N", scale=alt.Scale(domain=[False, True], range=[ACCENT, FAIL]), legend=None)
     main = [_row(s, factor) for s in every]
-    restarts = [
-        {"subject": s.subject, "value": v / factor, "odd": s.odd} for s in every for v in s.restarts
-    ]
+    restarts = [{"subject": s.subject, "value": v / factor, "odd": s.odd} for s in every for v in s.restarts]
     layers = [
         _chart([row for row in main if row["low"] is not None])
         .mark_rule(strokeWidth=2.5, opacity=0.5)
@@ -90,15 +92,20 @@ def _rows(every: Sequence[Spot], factor: float, title: str, bounds: Sequence[flo
 
 
 def _crowd(every: Sequence[Spot], factor: float, title: str, bounds: Sequence[float]) -> Any:
+    """A thousand marks would be 150 kB of SVG; one line through them is a tenth, and shows patterns too."""
     alt = load("altair")
     rows = [_row(s, factor) | {"at": i} for i, s in enumerate(every)]
+    middle = float(np.median([row["value"] for row in rows]))
+    odd = sorted((row for row in rows if row["odd"]), key=lambda row: -abs(row["value"] - middle))
     x = alt.X("at:Q", axis=_axis(labels=False, ticks=False, grid=False), title=f"n = {len(every)}")
-    y = alt.Y("value:Q", scale=alt.Scale(zero=False, nice=True, padding=10), title=title, axis=_axis(grid=True))
-    colour = alt.Color("odd:N", scale=alt.Scale(domain=[False, True], range=[ACCENT, FAIL]), legend=None)
-    odd = [row for row in rows if row["odd"]][:12]
+    y = alt.Y(
+        "value:Q", scale=alt.Scale(zero=False, nice=True, padding=10), title=title, axis=_axis(grid=True)
+    )
+    name = _chart(odd[:_NAMED_AT_MOST]).mark_text(align="left", dx=7, color=FAIL)
     layers = [
-        _chart(rows).mark_circle(size=14, opacity=0.7).encode(x=x, y=y, color=colour),
-        _chart(odd).mark_text(align="left", dx=6, color=FAIL).encode(x=x, y=y, text="subject:N"),
+        _chart(rows).mark_line(strokeWidth=1, color=ACCENT).encode(x=x, y=y),
+        _chart(odd[:_ODD_AT_MOST]).mark_circle(size=40, opacity=1, color=FAIL).encode(x=x, y=y),
+        name.encode(x=x, y=y, text="subject:N"),
     ]
     layers += [_bound(bound, "y") for bound in bounds]
     return alt.layer(*layers).properties(width=WIDTH - 60, height=240)
@@ -118,17 +125,26 @@ def lines(points: Sequence[Point], *, unit: str, words: Words) -> str:
     ticks = _powers(min(p.x for p in points), max(p.x for p in points))
     x = alt.X("x:Q", scale=alt.Scale(type="log", base=2, nice=False), title=words.x,
               axis=_axis(values=ticks, labelExpr=_SIZE_LABEL, grid=False))  # fmt: skip
-    y = alt.Y("y:Q", title=_with_unit(words.y, name), scale=alt.Scale(zero=True), axis=_axis(grid=True))
-    legend = alt.Legend(orient="top", title=None) if len(order) > 1 else None
+    title = _with_unit(words.y, name)
+    y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=True), axis=_axis(grid=True))
+    legend = alt.Legend(orient="top", title=None)
     colour = alt.Color("line:N", sort=order, legend=legend, scale=alt.Scale(domain=order, range=list(SERIES)))
     shape = alt.Shape("line:N", sort=order, legend=legend, scale=alt.Scale(domain=order))
-    band = _chart(rows).mark_area(opacity=0.18).encode(x=x, y=alt.Y("low:Q", title=None), y2="high:Q", color=colour)
+    band = (
+        _chart(rows)
+        .mark_area(opacity=0.18)
+        .encode(x=x, y=alt.Y("low:Q", title=title), y2="high:Q", color=colour)
+    )
     line = _chart(rows).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour)
-    dots = _chart(rows).mark_point(size=32, filled=True, opacity=1).encode(x=x, y=y, color=colour, shape=shape)
+    dots = (
+        _chart(rows).mark_point(size=32, filled=True, opacity=1).encode(x=x, y=y, color=colour, shape=shape)
+    )
     return _svg(alt.layer(band, line, dots).properties(width=WIDTH - 60, height=270), words)
 
 
-def distribution(samples: NDArray[np.float64], *, unit: str, words: Words, marks: Sequence[tuple[str, float]]) -> str:
+def distribution(
+    samples: NDArray[np.float64], *, unit: str, words: Words, marks: Sequence[tuple[str, float]]
+) -> str:
     """Histogram over a log axis with named marks (p50, p99, max), and below it the samples in order.
 
     Counts are on a symmetric log axis, so that one spike among thousands is still seen.
@@ -136,47 +152,74 @@ def distribution(samples: NDArray[np.float64], *, unit: str, words: Words, marks
     alt = load("altair")
     factor, name = axis_unit([float(np.median(samples))], unit)
     scaled = samples[samples > 0] / factor
-    edges = np.geomspace(scaled.min() * 0.98, scaled.max() * 1.02, 61)
+    named = [(mark, value / factor, show(value, unit)) for mark, value in marks]
+    panels = alt.vconcat(
+        _histogram(scaled, named, _with_unit(words.x, name), words.y), _in_order(scaled, name), spacing=14
+    )
+    return _svg(panels.resolve_scale(x="independent"), words)
+
+
+def _histogram(scaled: NDArray[np.float64], marks: Sequence[tuple[str, float, str]], x: str, y: str) -> Any:
+    alt = load("altair")
+    edges = np.geomspace(scaled.min() * 0.98, scaled.max() * 1.02, 121)
     counts, _ = np.histogram(scaled, bins=edges)
     bars = [
-        {"from": float(a), "to": float(b), "count": int(c)}
-        for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True) if c
-    ]  # fmt: skip
-    title = _with_unit(words.x, name)
-    log = alt.Scale(type="log", domain=[float(edges[0]), float(edges[-1])], nice=False)
-    x = alt.X("from:Q", scale=log, title=title, axis=_axis(grid=False, format="~r", tickCount=8))
-    top = [_chart(bars).mark_bar(color=ACCENT, opacity=0.75).encode(
-        x=x, x2="to:Q",
-        y=alt.Y("count:Q", scale=alt.Scale(type="symlog", constant=1), title=words.y,
-                axis=_axis(grid=True, values=_counts(int(counts.max())))),
-    )]  # fmt: skip
-    for i, (mark, value) in enumerate(marks):
-        row = [{"value": value / factor, "text": f"{mark} {show(value, unit)}"}]
-        at = alt.X("value:Q", scale=log)
-        top.append(_chart(row).mark_rule(color=INK, strokeDash=[3, 2]).encode(x=at))
-        # Each name stands on a line of its own, since p95 and p99 are often close.
-        side = "right" if value / factor > float(np.sqrt(edges[0] * edges[-1])) * 2 else "left"
-        top.append(_chart(row).mark_text(align=side, dx=4 if side == "left" else -4, fontWeight="bold").encode(
-            x=at, y=alt.value(10 + 15 * i), text="text:N"))  # fmt: skip
-    order = [{"at": i, "value": float(v)} for i, v in _thin(scaled)]
-    below = _chart(order).mark_line(strokeWidth=0.8, color=ACCENT).encode(
-        x=alt.X("at:Q", title="n", axis=_axis(grid=False, tickCount=6), scale=alt.Scale(nice=False)),
-        y=alt.Y("value:Q", scale=alt.Scale(type="log", nice=True), title=name,
-                axis=_axis(grid=True, tickCount=4, format="~r")),
-    )  # fmt: skip
-    panels = alt.vconcat(
-        alt.layer(*top).properties(width=WIDTH - 60, height=190),
-        below.properties(width=WIDTH - 60, height=90),
-        spacing=14,
-    ).resolve_scale(x="independent")
-    return _svg(panels, words)
+        {"from": float(a), "to": float(b), "count": int(count), "zero": 0}
+        for (a, b), count in zip(pairwise(edges), counts, strict=True)
+        if count
+    ]
+    scale = alt.Scale(type="log", domain=[float(edges[0]), float(edges[-1])], nice=False)
+    across = alt.X("from:Q", scale=scale, title=x, axis=_axis(grid=False, format="~r", tickCount=8))
+    symlog = alt.Scale(type="symlog", constant=1)
+    up = alt.Y("count:Q", scale=symlog, title=y, axis=_axis(grid=True, values=_counts(int(counts.max()))))
+    layers = [
+        _chart(bars).mark_rect(color=ACCENT, opacity=0.8).encode(x=across, x2="to:Q", y=up, y2="zero:Q")
+    ]
+    height = 190
+    for i, (mark, value, text) in enumerate(marks):
+        row = [{"value": value, "text": f"{mark} {text}"}]
+        at = alt.X("value:Q", scale=scale)
+        # Above the plot; the leftmost stands highest, so that no line crosses another's name.
+        top = -4 - 16 * (len(marks) - 1 - i)
+        left = value > float(np.sqrt(edges[0] * edges[-1]))
+        rule = _chart(row).mark_rule(color=INK, strokeDash=[3, 2])
+        name = _chart(row).mark_text(
+            align="right" if left else "left", baseline="top", dx=-5 if left else 5, fontWeight=600
+        )
+        layers.append(rule.encode(x=at, y=alt.value(top - 12), y2=alt.value(height)))
+        layers.append(name.encode(x=at, y=alt.value(top - 12), text="text:N"))
+    return alt.layer(*layers).properties(width=WIDTH - 60, height=height)
+
+
+def _in_order(scaled: NDArray[np.float64], unit: str) -> Any:
+    alt = load("altair")
+    rows = [{"at": i, "value": value} for i, value in _thin(scaled)]
+    decades = [10.0**k for k in range(int(np.floor(np.log10(scaled.min()))), int(np.log10(scaled.max())) + 1)]
+    up = alt.Scale(
+        type="log", nice=False, domain=[min(decades[0], float(scaled.min())), float(scaled.max()) * 1.1]
+    )
+    return (
+        _chart(rows)
+        .mark_line(strokeWidth=0.8, color=ACCENT)
+        .encode(
+            x=alt.X("at:Q", title="n", axis=_axis(grid=False, tickCount=6), scale=alt.Scale(nice=False)),
+            y=alt.Y("value:Q", title=unit, scale=up, axis=_axis(grid=True, values=decades, format="~r")),
+        )
+        .properties(width=WIDTH - 60, height=96)
+    )
 
 
 def scaling(points: Sequence[Point], *, words: Words, ideal: str) -> str:
     """Speed-up over ranks, both log₂, against the ideal line; efficiency stands at each point."""
     alt = load("altair")
     rows = [
-        {"x": p.x, "y": p.y, "low": p.low, "high": p.high, "text": show(p.y / p.x * points[0].x / points[0].y, "1")}
+        {
+            "x": p.x,
+            "y": p.y,
+            "low": p.low,
+            "high": p.high,
+            "text": show(p.y / p.x * points[0].x / points[0].y, "1"),
+        }
         for p in points
     ]
     line = [{"x": p.x, "y": points[0].y * p.x / points[0].x} for p in points]
@@ -189,11 +232,13 @@ def scaling(points: Sequence[Point], *, words: Words, ideal: str) -> str:
         _chart(line).mark_line(color=MUTED, strokeDash=[5, 4]).encode(x=x, y=y),
         _chart(names).mark_text(color=MUTED, align="right", dx=-10, dy=-2).encode(x=x, y=y, text="text:N"),
         _chart(rows).mark_line(color=ACCENT, strokeWidth=2.2).encode(x=x, y=y),
-        _chart([r for r in rows if r["low"] is not None]).mark_rule(color=ACCENT).encode(x=x, y="low:Q", y2="high:Q"),
+        _chart([r for r in rows if r["low"] is not None])
+        .mark_rule(color=ACCENT)
+        .encode(x=x, y="low:Q", y2="high:Q"),
         _chart(rows).mark_circle(color=ACCENT, size=60, opacity=1).encode(x=x, y=y),
         _chart(rows[1:]).mark_text(align="left", dx=6, dy=14).encode(x=x, y=y, text="text:N"),
     ]
-    return _svg(alt.layer(*layers).properties(width=WIDTH - 200, height=280), words)
+    return _svg(alt.layer(*layers).properties(width=WIDTH - 260, height=320), words)
 
 
 def _row(spot: Spot, factor: float) -> dict[str, Any]:
@@ -213,7 +258,7 @@ def _thin(samples: NDArray[np.float64], *, most: int = 1500) -> list[tuple[int, 
     if len(samples) <= most:
         return list(enumerate(samples.tolist()))
     starts = np.linspace(0, len(samples), most + 1, dtype=int)
-    picks = [a + int(np.argmax(samples[a:b])) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    picks = [a + int(np.argmax(samples[a:b])) for a, b in pairwise(starts)]
     return [(i, float(samples[i])) for i in picks]
 
 

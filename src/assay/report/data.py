@@ -15,6 +15,7 @@ from assay.domain.recipe import Recipe
 from assay.domain.subject import Subject
 from assay.domain.verdict import Assessment
 from assay.errors import InputError
+from assay.judge.claims import Shortfall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,9 @@ class Series:
 
     def __post_init__(self) -> None:
         if self.samples.ndim != 1:
-            raise InputError(f"samples of {self.quantity} have shape {self.samples.shape}, but (count,) is wanted")
+            raise InputError(
+                f"samples of {self.quantity} have shape {self.samples.shape}, but (count,) is wanted"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +63,8 @@ class ReportData:
     """One judged run.
 
     `readings` are aggregated: one for each quantity, recipe, subject and origin, with the interval over
-    restarts and `n` restarts. `replicates` are the values of the restarts themselves. `run_hash` is the
+    restarts and `n` restarts. `replicates` are the values of the restarts themselves. `shortfalls` hold
+    each claim against what was measured, the most overstated first. `run_hash` is the
     SHA-256 over the run folder, empty where it has not been sealed. `repeat_command` measures again.
     """
 
@@ -72,6 +76,7 @@ class ReportData:
     facts: tuple[Fact, ...] = ()
     events: tuple[Event, ...] = ()
     series: tuple[Series, ...] = ()
+    shortfalls: tuple[Shortfall, ...] = ()
     run_hash: str = ""
     repeat_command: str = ""
     report_path: str = ""

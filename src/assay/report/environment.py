@@ -12,8 +12,8 @@ from assay.units import show
 
 #: Last words of keys that name one device each, or that change from moment to moment: to differ is normal.
 _OWN = frozenset(
-    "uuid serial guid node_guid port_guid bdf address boot_id uptime temperature power clock load_1min load "
-    "hostname memory_used utilization free".split()
+    {"uuid", "serial", "guid", "node_guid", "port_guid", "bdf", "address", "boot_id", "hostname"}
+    | {"uptime", "temperature", "power", "clock", "load", "load_1min", "memory_used", "utilization", "free"}
 )
 
 
@@ -66,7 +66,7 @@ def _row(key: str, facts: list[Fact]) -> FactRow:
     return FactRow(
         key=key,
         values=values,
-        differs=len(present) > 1 and not own or (bool(present) and len(present) < len(values)),
+        differs=(len(present) > 1 and not own) or (bool(present) and len(present) < len(values)),
         source=next((fact.source for fact in facts if fact.source), ""),
     )
 

@@ -21,10 +21,11 @@ MARKS_AT_MOST = 48
 #: A side longer than this is shrunk first; each pixel then shows the worst of its block.
 _PIXELS_AT_MOST = 256
 _LEVELS = 64
-#: Viridis (matplotlib, CC0), nine of its stops.
-_VIRIDIS = (
-    (68, 1, 84), (71, 44, 122), (59, 81, 139), (44, 113, 142), (33, 144, 141),
-    (39, 173, 129), (92, 200, 99), (170, 220, 50), (253, 231, 37),
+_BAD_FRAC, _GOOD_FRAC = 0.15, 0.03
+#: From the worst to the best: the many good cells are calm, a bad one is pale and stands out in both themes.
+_STOPS = (
+    (250, 222, 160), (212, 212, 158), (154, 194, 163), (98, 170, 164),
+    (62, 139, 160), (48, 104, 146), (43, 70, 118),
 )  # fmt: skip
 
 
@@ -58,17 +59,20 @@ def pair_map(matrix: Matrix, words: Words) -> str:
 def _marks(matrix: Matrix, words: Words) -> Any:
     alt = load("altair")
     factor, unit = axis_unit(matrix.values[np.isfinite(matrix.values)].tolist(), matrix.unit)
-    low, high = _range(matrix.values / factor)
+    low, high = _range(matrix.values / factor, matrix.low_is_bad)
     names, side = list(matrix.names), len(matrix.names)
     rows = [
         {"from": names[i], "to": names[j], "value": float(value) / factor, "odd": (i, j) in matrix.odd,
          "text": f"{value / factor:.3g}",
-         "ink": "#ffffff" if (value / factor - low) < 0.62 * (high - low) else "#1a1a1a"}
+         "ink": _ink((value / factor - low) / (high - low), matrix.low_is_bad)}
         for (i, j), value in np.ndenumerate(matrix.values) if np.isfinite(value)
     ]  # fmt: skip
-    x = alt.X("to:N", sort=names, title=words.x, axis=alt.Axis(orient="top", labelAngle=-45 if side > 4 else 0))
+    angle = 0 if max(map(len, names)) * 7 < 440 / side else -45
+    x = alt.X("to:N", sort=names, title=words.x, axis=alt.Axis(orient="top", labelAngle=angle))
     y = alt.Y("from:N", sort=names, title=words.y)
-    colour = alt.Color("value:Q", title=unit, scale=alt.Scale(domain=[low, high], range=_hexes()))
+    colour = alt.Color(
+        "value:Q", title=unit, scale=alt.Scale(domain=[low, high], range=_hexes(matrix.low_is_bad))
+    )
     data = alt.Data(values=rows)
     layers = [alt.Chart(data).mark_rect(cornerRadius=2 if side <= 16 else 0).encode(x=x, y=y, color=colour)]
     if side <= 12:
@@ -77,16 +81,18 @@ def _marks(matrix: Matrix, words: Words) -> Any:
             layers.append(on.mark_text(fontSize=11, color=ink).encode(x=x, y=y, text="text:N"))
     odd = alt.Chart(alt.Data(values=[row for row in rows if row["odd"]]))
     layers.append(odd.mark_rect(filled=False, stroke=FAIL, strokeWidth=2.5).encode(x=x, y=y))
-    step = 46 if side <= 12 else 440 / side
-    return alt.layer(*layers).properties(width=step * side, height=step * side * (0.72 if side <= 12 else 1))
+    step = 58 if side <= 12 else 480 / side
+    return alt.layer(*layers).properties(width=step * side, height=step * side * (0.6 if side <= 12 else 1))
 
 
 def _image(matrix: Matrix, words: Words) -> Any:
     alt = load("altair")
     factor, unit = axis_unit(matrix.values[np.isfinite(matrix.values)].tolist(), matrix.unit)
-    low, high = _range(matrix.values / factor)
-    pixels = base64.b64encode(png(_shrink(matrix) / factor, low, high)).decode("ascii")
-    side, size = len(matrix.names), 440
+    low, high = _range(matrix.values / factor, matrix.low_is_bad)
+    pixels = base64.b64encode(png(_shrink(matrix) / factor, low, high, low_is_bad=matrix.low_is_bad)).decode(
+        "ascii"
+    )
+    side, size = len(matrix.names), 480
     ends = alt.Data(values=[{"at": 0, "value": low}, {"at": side, "value": high}])
     domain = alt.Scale(domain=[0, side], nice=False)
     ticks = [float(tick) for tick in np.linspace(0, side - 1, 5, dtype=int)]
@@ -98,10 +104,10 @@ def _image(matrix: Matrix, words: Words) -> Any:
     picture = alt.Chart(alt.Data(values=[{}])).mark_image(
         width=size, height=size, align="left", baseline="top", aspect=False, smooth=False
     )
-    picture = picture.encode(
-        x=alt.value(0), y=alt.value(0), url=alt.value(f"data:image/png;base64,{pixels}")
+    picture = picture.encode(x=alt.value(0), y=alt.value(0), url=alt.value(f"data:image/png;base64,{pixels}"))
+    colour = alt.Color(
+        "value:Q", title=unit, scale=alt.Scale(domain=[low, high], range=_hexes(matrix.low_is_bad))
     )
-    colour = alt.Color("value:Q", title=unit, scale=alt.Scale(domain=[low, high], range=_hexes()))
     scale = alt.Chart(ends).mark_point(opacity=0).encode(x=x, y=y, color=colour)
     spots = alt.Data(values=[{"x": j + 0.5, "y": i + 0.5} for i, j in matrix.odd])
     rings = alt.Chart(spots).mark_point(size=120, color=FAIL, strokeWidth=2.5, filled=False)
@@ -111,7 +117,7 @@ def _image(matrix: Matrix, words: Words) -> Any:
     return alt.layer(picture, frame, scale, rings).properties(width=size, height=size)
 
 
-def png(values: NDArray[np.float64], low: float, high: float) -> bytes:
+def png(values: NDArray[np.float64], low: float, high: float, *, low_is_bad: bool = True) -> bytes:
     """An indexed PNG, one pixel for each value; NaN is transparent.
 
     Written by hand: 20 lines against a package that the report would need for nothing else.
@@ -122,7 +128,7 @@ def png(values: NDArray[np.float64], low: float, high: float) -> bytes:
     index[~np.isfinite(values)] = 0
     # Each line of pixels starts with the number of its filter: 0, none.
     raw = np.hstack([np.zeros((height, 1), np.uint8), index]).tobytes()
-    palette = bytes([0, 0, 0]) + b"".join(bytes(colour) for colour in _ramp(_LEVELS))
+    palette = bytes([0, 0, 0]) + b"".join(bytes(colour) for colour in _ramp(_LEVELS, low_is_bad))
     chunks = (
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)),
         (b"PLTE", palette),
@@ -149,22 +155,33 @@ def _shrink(matrix: Matrix) -> NDArray[np.float64]:
     return np.where(np.isfinite(small), small, np.nan)
 
 
-def _range(values: NDArray[np.float64]) -> tuple[float, float]:
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    return (low, high) if high > low else (low * 0.99, high * 1.01 or 1.0)
+def _range(values: NDArray[np.float64], low_is_bad: bool) -> tuple[float, float]:
+    """Lowest and highest value of the colours: at least 15 % to the bad side of the median, 3 % to the good.
+
+    Otherwise the noise of a healthy machine would take the whole ramp and look like faults.
+    """
+    median = float(np.nanmedian(values))
+    below, above = (_BAD_FRAC, _GOOD_FRAC) if low_is_bad else (_GOOD_FRAC, _BAD_FRAC)
+    low = min(float(np.nanmin(values)), median - below * abs(median))
+    high = max(float(np.nanmax(values)), median + above * abs(median))
+    return (low, high) if high > low else (low - 1.0, high + 1.0)
 
 
-def _ramp(levels: int) -> list[tuple[int, int, int]]:
-    stops = np.array(_VIRIDIS, dtype=float)
+def _ramp(levels: int, low_is_bad: bool) -> list[tuple[int, int, int]]:
+    """Colours from the lowest value to the highest."""
+    stops = np.array(_STOPS if low_is_bad else _STOPS[::-1], dtype=float)
     at = np.linspace(0, len(stops) - 1, levels)
-    return [
-        (int(r), int(g), int(b))
-        for r, g, b in np.stack([np.interp(at, range(len(stops)), stops[:, c]) for c in range(3)], axis=1)
-    ]
+    channels = [np.interp(at, range(len(stops)), stops[:, channel]) for channel in range(3)]
+    return [(int(r), int(g), int(b)) for r, g, b in np.stack(channels, axis=1)]
 
 
-def _hexes() -> list[str]:
-    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in _VIRIDIS]
+def _hexes(low_is_bad: bool) -> list[str]:
+    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in _ramp(len(_STOPS), low_is_bad)]
+
+
+def _ink(share: float, low_is_bad: bool) -> str:
+    """Light text on the dark cells, which are the good ones. `share` runs from lowest to highest."""
+    return "#ffffff" if (share if low_is_bad else 1 - share) > 0.6 else "#1a1a1a"
 
 
 def _quoted(name: str) -> str:

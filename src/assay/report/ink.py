@@ -43,23 +43,26 @@ _CONFIG: dict[str, Any] = {
         "gridWidth": 0.7,
         "labelColor": MUTED,
         "titleColor": MUTED,
-        "labelFontSize": 11,
-        "titleFontSize": 11,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
         "titleFontWeight": "normal",
-        "titlePadding": 8,
-        "labelLimit": 150,
+        "titlePadding": 9,
+        "labelLimit": 170,
+        "labelFlush": False,
     },
     "legend": {
         "labelColor": INK,
         "titleColor": MUTED,
-        "labelFontSize": 11,
-        "titleFontSize": 11,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
         "titleFontWeight": "normal",
         "gradientStrokeColor": GRID,
-        "symbolStrokeWidth": 2,
+        "symbolOpacity": 1,
+        "symbolSize": 70,
+        "columnPadding": 18,
     },
     "header": {"labelColor": INK, "titleColor": MUTED, "labelFontSize": 12},
-    "text": {"fontSize": 11, "color": INK},
+    "text": {"fontSize": 12, "color": INK},
 }
 
 _TIME_STEPS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -84,7 +87,9 @@ def to_svg(chart: Any, *, name: str, title: str, description: str) -> str:
 
     `name` keeps the ids inside apart from those of other charts on the page.
     """
-    spec = chart.to_dict()
+    # Vega-Lite itself says what is wrong with a chart; checking it against the schema first takes longer
+    # than drawing it.
+    spec = chart.to_dict(validate=False)
     spec["config"] = _CONFIG
     svg: str = load("vl_convert").vegalite_to_svg(json.dumps(spec))
     svg = re.sub(r'\b(id="|url\(#|href="#)', rf"\1{name}-", svg)

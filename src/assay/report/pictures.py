@@ -29,13 +29,17 @@ _QUANTILES = (("p50", 0.50, 20), ("p95", 0.95, 60), ("p99", 0.99, 300))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A picture with its words, and its data as a table. `cut` is how many rows there were, where not all
-    are listed."""
+    """A picture with its words, and its data as a table.
+
+    `recipe` is that of every value in it, or with `shared` what their recipes have in common. `cut` is
+    how many rows there were, where not all are listed.
+    """
 
     name: str
     title: str
     caption: str
     recipe: Recipe
+    shared: bool
     svg: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -61,11 +65,22 @@ def _spreads(data: ReportData) -> Iterator[Figure]:
         quantity = texts.quantity(first.quantity)
         name = f"spread-{number}"
         title = texts.say(Message.of("picture.spread.title", name=quantity))
+        title += _apart(groups, group)
         many = len(group) > charts.ROWS_AT_MOST
         caption = texts.label("picture.spread.caption_many" if many else "picture.spread.caption")
+        bounds = _bounds(data, first)
+        if bounds:
+            caption += " " + texts.label("picture.bound_dashed")
         words = Words(name=name, title=title, description=caption, x=quantity)
-        svg = charts.spots(_spots(data, group), unit=first.unit, words=words, bounds=_bounds(data, first))
-        yield _figure(data, words, caption, first.recipe, svg, _reading_rows(data, group))
+        svg = charts.spots(_spots(data, group), unit=first.unit, words=words, bounds=bounds)
+        yield _figure(words, caption, first.recipe, svg, _reading_rows(data, group))
+
+
+def _apart(groups: Sequence[Sequence[Reading]], group: Sequence[Reading]) -> str:
+    """What tells this group's recipe from those of the same quantity, for a title."""
+    same = [other[0].recipe for other in groups if other[0].quantity == group[0].quantity]
+    telling = view.apart(group[0].recipe, same)
+    return f" ({telling})" if telling else ""
 
 
 def _spots(data: ReportData, group: Sequence[Reading]) -> list[Spot]:
@@ -116,7 +131,7 @@ def _busbw(data: ReportData) -> Iterator[Figure]:
         table = _table(data, ("operation", "message_size", "measured", "interval"), rows)
         recipe = _shared(readings)
         svg = charts.lines(sorted(lines, key=lambda p: p.x), unit="B/s", words=words)
-        yield _figure(data, words, caption, recipe, svg, table)
+        yield _figure(words, caption, recipe, svg, table, shared=True)
 
 
 def _size_point(data: ReportData, reading: Reading) -> Point | None:
@@ -146,7 +161,7 @@ def _pairs(data: ReportData) -> Iterator[Figure]:
         worst = sorted(cells, key=lambda r: (r.subject not in odd, _goodness(r)))
         rows = [(*r.subject.ends, view.value_text(r), view.interval_text(r)) for r in worst]
         table = _table(data, ("from", "to", "measured", "interval"), rows, most=24)
-        yield _figure(data, words, caption, first.recipe, svg, table)
+        yield _figure(words, caption, first.recipe, svg, table)
 
 
 def _matrix(cells: Sequence[Reading], names: list[str], odd: frozenset[Subject]) -> heatmap.Matrix:
@@ -167,11 +182,15 @@ def _matrix(cells: Sequence[Reading], names: list[str], odd: frozenset[Subject])
 
 
 def _latencies(data: ReportData) -> Iterator[Figure]:
-    usable = [s for s in data.series if len(s.samples) >= 20 and float(s.samples.min()) > 0]
+    # Samples of a rate are the times that it was worked out from, and stand under the time already.
+    usable = [s for s in data.series if s.unit == "s" and s.quantity.endswith("time")]
+    usable = [s for s in usable if len(s.samples) >= 20 and float(s.samples.min()) > 0]
     for number, series in enumerate(usable[:_SERIES]):
         texts = data.texts
         quantity = texts.quantity(series.quantity)
         title = texts.say(Message.of("picture.latency.title", name=quantity))
+        telling = view.apart(series.recipe, [s.recipe for s in usable if s.quantity == series.quantity])
+        title += f" ({telling})" if telling else ""
         caption = texts.label("picture.latency.caption")
         words = Words(
             name=f"latency-{number}", title=title, description=caption, x=quantity,
@@ -182,7 +201,7 @@ def _latencies(data: ReportData) -> Iterator[Figure]:
         rows = [(mark, show(value, series.unit)) for mark, value in marks]
         rows.append((texts.label("report.samples"), f"{len(series.samples):,}"))
         table = _table(data, ("quantile", "value"), rows)
-        yield _figure(data, words, caption, series.recipe, svg, table)
+        yield _figure(words, caption, series.recipe, svg, table)
 
 
 def _marks(data: ReportData, series: Series) -> list[tuple[str, float]]:
@@ -220,7 +239,7 @@ def _scaling(data: ReportData) -> Iterator[Figure]:
             (texts.label("report.ranks"), texts.quantity("training.tokens_per_s"), words.y,
              texts.label("report.efficiency")), rows,
         )  # fmt: skip
-        yield _figure(data, words, caption, recipe, svg, table)
+        yield _figure(words, caption, recipe, svg, table, shared=True)
 
 
 def _speedup(ranks: int, reading: Reading, unit: float) -> Point:
@@ -238,16 +257,18 @@ def _clocks(data: ReportData) -> Iterator[Figure]:
         )
         bounds = [*_bounds(data, first), *(-bound for bound in _bounds(data, first))]
         svg = charts.spots(_spots(data, group), unit="s", words=words, bounds=bounds)
-        yield _figure(data, words, caption, first.recipe, svg, _reading_rows(data, group))
+        yield _figure(words, caption, first.recipe, svg, _reading_rows(data, group))
 
 
 _Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...], int | None]
 
 
-def _figure(data: ReportData, words: Words, caption: str, recipe: Recipe, svg: str, table: _Table) -> Figure:
+def _figure(
+    words: Words, caption: str, recipe: Recipe, svg: str, table: _Table, *, shared: bool = False
+) -> Figure:
     columns, rows, cut = table
     return Figure(
-        name=words.name, title=words.title, caption=caption, recipe=recipe, svg=svg,
+        name=words.name, title=words.title, caption=caption, recipe=recipe, shared=shared, svg=svg,
         columns=columns, rows=rows, cut=cut,
     )  # fmt: skip
 

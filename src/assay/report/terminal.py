@@ -59,6 +59,7 @@ def _blocks(data: ReportData) -> Iterator[RenderableType]:
     yield from _why(data)
     yield from _findings(data)
     yield from _section(data, "report.criteria", _table(data))
+    yield from _unmeasured(data)
     yield from _odd_ones(data)
     if data.assessment.notes:
         notes = [Text(data.texts.say(note)) for note in data.assessment.notes]
@@ -98,7 +99,7 @@ def _why(data: ReportData) -> Iterator[RenderableType]:
     for each in view.deciding(data):
         wanted = [j for j in each.judgements if j.verdict is verdict]
         for judgement in wanted[:3]:
-            body.append(_subject_line(data, judgement))
+            body.append(_subject_line(judgement, _named(data, each)))
             body.append(Padding(Text(data.texts.say(judgement.reason)), (0, 0, 0, 2)))
         if len(wanted) > 3:
             body.append(Padding(Text(_more(data, tuple(wanted[3:])), style="dim"), (0, 0, 0, 2)))
@@ -107,11 +108,16 @@ def _why(data: ReportData) -> Iterator[RenderableType]:
     yield from _section(data, "report.why", *body)
 
 
-def _subject_line(data: ReportData, judgement: Judgement) -> Text:
+def _named(data: ReportData, each: view.CriterionView) -> str:
+    name = view.title(each.criterion, data.texts)
+    return f"{name} ({each.apart})" if each.apart else name
+
+
+def _subject_line(judgement: Judgement, name: str) -> Text:
     mark, colour = _MARK[judgement.verdict]
     return Text.assemble(
         (f"{mark} ", colour),
-        (view.title(judgement.criterion, data.texts), "bold"),
+        (name, "bold"),
         (f" · {judgement.subject}" if judgement.subject.kind != "cluster" else "", ""),
     )
 
@@ -153,7 +159,7 @@ def _table(data: ReportData) -> Table:
 
 def _rows(data: ReportData, table: Table, each: view.CriterionView) -> None:
     """One criterion: a single row, or a head row and one per subject, folded where they are many."""
-    name, judgements = view.title(each.criterion, data.texts), each.judgements
+    name, judgements = _named(data, each), each.judgements
     if len(judgements) == 1:
         subject = judgements[0].subject
         # One subject needs no line of its own unless it is a particular one.
@@ -192,20 +198,34 @@ def _more(data: ReportData, rest: tuple[Judgement, ...]) -> str:
     return data.texts.say(Message.of("report.more_subjects", more=len(rest), counts=counts))
 
 
+def _unmeasured(data: ReportData) -> Iterator[RenderableType]:
+    """Why there is no value: the table above has no room for it."""
+    every = view.unmeasured(data)
+    body: list[RenderableType] = []
+    for each, judgement in every[:_FOLD_ABOVE]:
+        body.append(_subject_line(judgement, _named(data, each)))
+        body.append(Padding(Text(data.texts.say(judgement.reason)), (0, 0, 0, 2)))
+    if len(every) > _FOLD_ABOVE:
+        body.append(Text(_more(data, tuple(judgement for _, judgement in every[_FOLD_ABOVE:])), style="dim"))
+    if body:
+        yield from _section(data, "report.not_measured", *body)
+
+
 def _odd_ones(data: ReportData) -> Iterator[RenderableType]:
     odd = view.odd_ones(data)
     if not odd:
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    table.add_column(overflow="fold", max_width=28)
+    label = data.texts.label
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(label("report.subject"), overflow="fold", min_width=24)
+    table.add_column(label("report.quantity"), overflow="fold")
+    for name in ("measured", "median", "deviation"):
+        table.add_column(label(f"report.{name}"), justify="right")
     for one in odd[:_FOLD_ABOVE]:
-        table.add_row(
-            str(one.subject),
-            data.texts.quantity(one.quantity),
-            show(one.value, one.unit),
-            Text(view.signed(one.deviation_frac), style="red"),
-            Text(f"{data.texts.label('report.median').lower()} {show(one.median, one.unit)}", style="dim"),
-        )
+        deviation = Text(view.signed(one.deviation_frac), style="red")
+        name = data.texts.quantity(one.quantity)
+        value, median = show(one.value, one.unit), show(one.median, one.unit)
+        table.add_row(str(one.subject), name, value, median, deviation)
     yield from _section(data, "report.odd_ones", table)
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.catalog.quantities import quantity
 from assay.catalog.messages import Texts
+from assay.catalog.quantities import quantity
 from assay.domain.criterion import Criterion, Op, Over
 from assay.domain.finding import Finding
 from assay.domain.message import Message
@@ -28,10 +28,14 @@ ORDER = (Verdict.FAIL, Verdict.UNDECIDED, Verdict.NOT_MEASURED, Verdict.PASS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriterionView:
-    """One criterion with its judgements, worst first. `verdict` is that of the worst."""
+    """One criterion with its judgements, worst first. `verdict` is that of the worst.
+
+    `apart` is what tells its recipe from those of the criteria about the same quantity.
+    """
 
     criterion: Criterion
     judgements: tuple[Judgement, ...]
+    apart: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -59,19 +63,6 @@ class OddOne:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
-    """A promise beside what was measured. `overstated_frac` > 0 means that less was found than promised.
-
-    Higher is better: claimed/measured − 1; lower is better: measured/claimed − 1; None where nothing was
-    measured by a recipe that fits.
-    """
-
-    claimed: Reading
-    measured: Reading | None
-    overstated_frac: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """Measured values of one quantity and recipe over all subjects, where no criterion asks for them."""
 
@@ -85,6 +76,11 @@ class Summary:
         """The values that are numbers."""
         return tuple(r.number for r in self.readings if r.number is not None)
 
+    @property
+    def median(self) -> float | None:
+        """The median of those numbers."""
+        return float(np.median(self.numbers)) if self.numbers else None
+
 
 def count_verdicts(judgements: Iterable[Judgement]) -> tuple[tuple[Verdict, int], ...]:
     """(verdict, count) for each verdict that occurs, worst first."""
@@ -94,14 +90,25 @@ def count_verdicts(judgements: Iterable[Judgement]) -> tuple[tuple[Verdict, int]
 
 def criteria(data: ReportData) -> tuple[CriterionView, ...]:
     """The criteria, worst first, then in the profile's order; their subjects likewise."""
-    groups: dict[str, list[Judgement]] = defaultdict(list)
+    groups: dict[Criterion, list[Judgement]] = defaultdict(list)
     for judgement in data.assessment.judgements:
-        groups[judgement.criterion.id].append(judgement)
+        groups[judgement.criterion].append(judgement)
+    recipes: dict[tuple[str, Op, Over], set[Recipe]] = defaultdict(set)
+    for group in groups.values():
+        recipes[_about(group[0].criterion)].add(group[0].criterion.recipe)
     views = [
-        CriterionView(criterion=group[0].criterion, judgements=tuple(sorted(group, key=_worst_first)))
+        CriterionView(
+            criterion=group[0].criterion,
+            judgements=tuple(sorted(group, key=_worst_first)),
+            apart=apart(group[0].criterion.recipe, recipes[_about(group[0].criterion)]),
+        )
         for group in groups.values()
     ]
     return tuple(sorted(views, key=lambda view: (ORDER.index(view.verdict), not view.criterion.required)))
+
+
+def _about(criterion: Criterion) -> tuple[str, Op, Over]:
+    return criterion.quantity, criterion.op, criterion.over
 
 
 def deciding(data: ReportData) -> tuple[CriterionView, ...]:
@@ -114,6 +121,18 @@ def deciding(data: ReportData) -> tuple[CriterionView, ...]:
         for view in criteria(data)
         if any(j.verdict is verdict for j in view.judgements)
         and (verdict is Verdict.FAIL or view.criterion.required)
+    )
+
+
+def unmeasured(data: ReportData) -> tuple[tuple[CriterionView, Judgement], ...]:
+    """Criteria with a subject that was not measured, where that does not decide the verdict anyway."""
+    if data.assessment.verdict is Verdict.NOT_MEASURED:
+        return ()
+    return tuple(
+        (each, judgement)
+        for each in criteria(data)
+        for judgement in each.judgements
+        if judgement.verdict is Verdict.NOT_MEASURED
     )
 
 
@@ -208,39 +227,6 @@ def by_recipe(readings: Iterable[Reading]) -> list[tuple[Reading, ...]]:
     return [tuple(sorted(group, key=lambda r: r.subject)) for group in groups.values()]
 
 
-def shortfalls(data: ReportData) -> tuple[Shortfall, ...]:
-    """Each claimed number beside the measured one that it is about, the most overstated first."""
-    measured = [r for r in data.readings if r.origin is Origin.MEASURED and r.number is not None]
-    rows = []
-    for claim in data.readings:
-        if claim.origin is not Origin.CLAIMED or claim.number is None:
-            continue
-        fitting = [r for r in measured if r.quantity == claim.quantity and not r.recipe.lacks(claim.recipe)]
-        found = _counterpart(claim, fitting)
-        rows.append(Shortfall(claimed=claim, measured=found, overstated_frac=_overstated(claim, found)))
-    return tuple(sorted(rows, key=lambda row: -(row.overstated_frac if row.overstated_frac is not None else -9)))
-
-
-def _counterpart(claim: Reading, fitting: Sequence[Reading]) -> Reading | None:
-    """The worst subject under the recipe that favours the claim most.
-
-    A claim about the cluster is about its worst part; a claim that leaves its recipe open may mean any
-    of those that fit, and gets the benefit of the doubt.
-    """
-    own = [r for r in fitting if r.subject == claim.subject] or (fitting if claim.subject == CLUSTER else [])
-    worst, best = (max, min) if better(claim.quantity) is Better.LOWER else (min, max)
-    worst_ones = [worst(group, key=lambda r: r.number or 0.0) for group in by_recipe(own)]
-    return best(worst_ones, key=lambda r: r.number or 0.0, default=None)
-
-
-def _overstated(claim: Reading, measured: Reading | None) -> float | None:
-    if measured is None or not claim.number or not measured.number:
-        return None
-    if better(claim.quantity) is Better.LOWER:
-        return measured.number / claim.number - 1
-    return claim.number / measured.number - 1
-
-
 def better(quantity_id: str) -> Better:
     """The good direction of a quantity; neither where the catalogue does not know it."""
     try:
@@ -250,12 +236,12 @@ def better(quantity_id: str) -> Better:
 
 
 def unjudged(data: ReportData) -> tuple[Summary, ...]:
-    """Measured quantities that no criterion of the profile asks for, in the order of the run."""
+    """Measured numbers that no criterion asks for, in the order of the run; texts are in the environment."""
     judged = {(j.measured.quantity, j.measured.recipe) for j in data.assessment.judgements if j.measured}
     return tuple(
         Summary(quantity=group[0].quantity, recipe=group[0].recipe, unit=group[0].unit, readings=group)
         for group in by_recipe(r for r in data.readings if r.origin is Origin.MEASURED)
-        if (group[0].quantity, group[0].recipe) not in judged
+        if (group[0].quantity, group[0].recipe) not in judged and group[0].unit != "text"
     )
 
 
@@ -264,6 +250,10 @@ def title(criterion: Criterion, texts: Texts) -> str:
     name = texts.quantity(criterion.quantity)
     if criterion.op is Op.SPREAD_AT_MOST:
         return texts.say(Message.of("report.spread", name=name))
+    if criterion.op is Op.UNIFORM:
+        return texts.say(
+            Message.of("report.alike" if criterion.bound is None else "report.departure", name=name)
+        )
     if criterion.over is not Over.EACH:
         statistic = texts.label(f"over.{criterion.over.value}")
         return texts.say(Message.of("report.over", name=name, statistic=statistic))
@@ -272,7 +262,38 @@ def title(criterion: Criterion, texts: Texts) -> str:
 
 def counts_text(counts: Iterable[tuple[Verdict, int]], texts: Texts) -> str:
     """`2 fail · 5 pass` in the language of the texts."""
-    return " · ".join(f"{count} {texts.label(f'verdict.{verdict.value}').lower()}" for verdict, count in counts)
+    return " · ".join(
+        f"{count} {texts.label(f'verdict.{verdict.value}').lower()}" for verdict, count in counts
+    )
+
+
+def apart(recipe: Recipe, others: Iterable[Recipe]) -> str:
+    """What tells this recipe from the `others` of its quantity: `bytes 16 MiB, ranks 2`; else nothing."""
+    every = [dict(other.items) for other in others]
+    telling = [
+        (name, value) for name, value in recipe.items if any(other.get(name) != value for other in every)
+    ]
+    return ", ".join(
+        f"{name} {show(value, 'B') if name == 'bytes' and not isinstance(value, str) else value}"
+        for name, value in telling
+    )
+
+
+def folded(summaries: Sequence[Summary], *, sizes_above: int = 4) -> tuple[Summary, ...]:
+    """Without the middle of long message-size sweeps, which a picture shows: the largest size remains."""
+    sweeps: dict[tuple[str, Recipe], list[Summary]] = defaultdict(list)
+    for summary in summaries:
+        sweeps[summary.quantity, summary.recipe.without(("bytes",))].append(summary)
+    kept: list[Summary] = []
+    for sweep in sweeps.values():
+        sweep.sort(key=lambda s: _size(s.recipe))
+        kept += sweep[-1:] if len(sweep) > sizes_above else sweep
+    return tuple(kept)
+
+
+def _size(recipe: Recipe) -> float:
+    size = recipe.get("bytes")
+    return float(size) if isinstance(size, int | float) else 0.0
 
 
 def value_text(reading: Reading | None) -> str:
@@ -282,28 +303,29 @@ def value_text(reading: Reading | None) -> str:
 
 def interval_text(reading: Reading | None) -> str:
     """`low – high` in the unit, or nothing."""
-    if reading is None or reading.low is None or reading.high is None:
+    if reading is None or reading.low is None or reading.high is None or reading.low == reading.high:
         return ""
     return range_text(reading.low, reading.high, reading.unit)
 
 
 def range_text(low: float, high: float, unit: str) -> str:
-    """Two values with the unit once where both have the same: `762 – 771 TFLOP/s`."""
+    """Two values with the unit once where both have the same: `762 – 771 TFLOP/s`, `± 1 ms`."""
+    if low == -high:
+        return f"± {show(high, unit)}"
     left, right = show(low, unit), show(high, unit)
     number, _, name = left.rpartition(" ")
     return f"{number} – {right}" if name and name == right.rpartition(" ")[2] else f"{left} – {right}"
 
 
 def bound_text(judgement: Judgement, texts: Texts) -> str:
-    """The bound in words: `≥ 740 TFLOP/s`, `1 % – 2 %`, `uniform`."""
+    """The bound in words: `≥ 740 TFLOP/s`, `1 % – 2 %`, `present`."""
     op, bound, unit = judgement.criterion.op, judgement.bound, judgement.unit
     spread_unit = "1" if op in (Op.SPREAD_AT_MOST, Op.UNIFORM) else unit
     if op is Op.WITHIN and bound is not None and judgement.high is not None:
         return range_text(bound, judgement.high, unit)
-    sign = {Op.AT_LEAST: "≥", Op.AT_MOST: "≤", Op.SPREAD_AT_MOST: "≤", Op.UNIFORM: "±"}.get(op)
-    if sign and bound is not None:
-        return f"{sign} {show(bound, spread_unit)}"
-    return texts.label(f"op.{op.value}") if sign is None or op is Op.UNIFORM else "–"
+    if bound is None:
+        return texts.label(f"op.{op.value}") if op in (Op.UNIFORM, Op.PRESENT) else "–"
+    return f"{'≥' if op is Op.AT_LEAST else '≤'} {show(bound, spread_unit)}"
 
 
 def signed(frac: float | None) -> str:

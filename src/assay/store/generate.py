@@ -268,7 +268,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--pairs", choices=("none", "node", "all"), default="node", help="pairs in a node, or of nodes too")
     add("--device", default="h100-sxm-like", help=f"figures of an invented device: {', '.join(DEVICES)}")
     add("--figure", action="append", default=[], metavar="NAME=VALUE", help="override one, with its unit")
-    add("--plant", action="append", default=[], metavar="SUBJECT:QUANTITY:EFFECT", help=Plant.__doc__)
+    add(
+        "--plant",
+        action="append",
+        default=[],
+        metavar="SUBJECT:QUANTITY:EFFECT",
+        help="a fault: -5%%, '+5 ms', missing, or =text for a fact; * and node:NAME match many",
+    )
     add("--cohort", action="append", default=[], metavar="KEY:VALUE@FIRST-LAST", help="a fact of these nodes")
     add("--lose-rank", action="append", default=[], type=int, metavar="RANK", help="lost after restart 0")
     return parser
@@ -284,10 +290,13 @@ def _wish(arguments: argparse.Namespace, words: Sequence[str]) -> Wish:
         parse(getattr(arguments, name), unit="1", where=f"--{name}").value
         for name in ("noise", "within", "spread")
     )
+    for name, value in (("noise", noise), ("within", within), ("spread", spread)):
+        if not 0 <= value <= 0.5:
+            raise InputError(f"--{name} {value:.0%} is not in 0 … 50 %")
     figures: dict[str, float] = {}
     for text in arguments.figure:
-        name, _, value = text.partition("=")
-        figures[name] = parse(value, where="--figure").value
+        name, _, stated = text.partition("=")
+        figures[name] = parse(stated, where="--figure").value
     return Wish(
         layout=Layout(nodes=arguments.nodes, gpus=arguments.gpus, pairs=arguments.pairs),
         seed=arguments.seed,

@@ -244,7 +244,7 @@ def _pairs(
         ranks=ends[:, 0] * ranks_per_name,
         base=np.full(len(ends), figures[f"peer.latency@{where}"]),
         count=8,
-        yields=(Yield("peer.latency", "s", "median"),),
+        yields=(Yield("peer.latency", "s", "p50"),),
     )
 
 

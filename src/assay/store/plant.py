@@ -43,9 +43,19 @@ class Plant:
             raise InputError(
                 f"unknown effect {parts[2]!r} in {text!r}", fix="one of -5%, '+5 ms', missing, =text"
             )
-        if parts[2][0] in "+-" and not _PERCENT.fullmatch(parts[2]):
+        if _PERCENT.fullmatch(parts[2]):
+            if plant.factor <= 0:
+                raise InputError(
+                    f"{text!r} leaves nothing of the value", fix="use 'missing', or less than -100%"
+                )
+        elif parts[2][0] in "+-":
             parse(parts[2])
         return plant
+
+    @property
+    def factor(self) -> float:
+        """What an effect in percent multiplies the value by."""
+        return 1 + float(self.effect.rstrip("% ")) / 100
 
     def hits(self, subject: Subject) -> bool:
         """Whether this is about `subject`, or about the node that it lies on."""
@@ -83,7 +93,9 @@ def plant_in_facts(plants: Sequence[Plant], facts: Sequence[Fact]) -> tuple[list
                 changed[at] = replace(fact, value=None, reason="planted: could not be read")
             elif plant.effect.startswith("="):
                 value = plant.effect[1:]
-                changed[at] = replace(fact, value=value if fact.unit == "text" else float(value))
+                changed[at] = replace(
+                    fact, value=value if fact.unit == "text" else parse(value, unit=fact.unit).value
+                )
             else:
                 raise InputError(f"{plant.text!r}: a fact takes '=value' or 'missing'")
             found.add(plant)
@@ -119,7 +131,7 @@ def _apply(plant: Plant, series: Series, at: int) -> None:
     if plant.effect == "missing":
         series.missing[at] = True
     elif _PERCENT.fullmatch(plant.effect):
-        factor = 1 + float(plant.effect.rstrip("% ")) / 100
+        factor = plant.factor
         if plant.quantity == CPU_SHARE:
             series.share[at] *= factor
             return

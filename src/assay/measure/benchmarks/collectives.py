@@ -24,14 +24,14 @@ from assay.measure.context import Context, RecipeParam
 from assay.measure.node import memory_available_bytes
 from assay.measure.operations import ITEM_BYTES, OPERATIONS, Operation
 from assay.measure.registry import benchmark
-from assay.measure.timing import Marks, percentile
+from assay.measure.timing import P99_LEAST, Marks, percentile
 
-#: Fewer calls than this say nothing about the 99th percentile: it would rest on three of them.
-P99_LEAST = 300
 #: Calls of one size outside the timed loops (first call, pace, check) and at least in them.
 _CALLS_LEAST = 20
 #: Buffers of the message's size that an operation holds at its fullest, while its result is checked.
 _BUFFERS = 3.3
+#: Below this size a call takes as long as a smaller one; above it, at most in proportion.
+_LATENCY_BOUND_BYTES = 65536
 _ABSENT_OF_RATES = ("time", "algbw", "busbw")
 
 Recipe = dict[str, RecipeParam]
@@ -51,8 +51,8 @@ Recipe = dict[str, RecipeParam]
 def collectives(context: Context) -> None:
     """Every operation at every size; then nccl-tests' own programs where they are installed."""
     if context.world == 1:
-        for quantity, unit in context.units.items():
-            context.missing(quantity, unit, "one rank has nobody to talk to")
+        for op in context.settings["ops"]:
+            _missing(context, op, {}, "one rank has nobody to talk to")
         return
     for op in context.settings["ops"]:
         largest_bytes = max(_sizes_done(context, op), default=0)
@@ -69,13 +69,20 @@ def _sizes_done(context: Context, op: str) -> Iterator[int]:
     sizes = set(context.settings["sizes"])
     if op == context.settings["latency_op"]:
         sizes.add(context.settings["latency_bytes"])
-    s_per_byte = 0.0
+    if not OPERATIONS[op].waits_for_all:
+        _missing(
+            context,
+            op,
+            {"method": "aligned"},
+            f"a rank can end its {op} before others have entered: its shortest duration is no transfer time",
+        )
+    call_s, floor = 0.0, _LATENCY_BOUND_BYTES
     for size in sorted(sizes):
-        reason = _obstacle(context, op, size, call_s=s_per_byte * size)
+        reason = _obstacle(context, op, size, call_s=call_s * max(1.0, size / floor))
         if reason:
             _missing(context, op, {"bytes": size}, reason)
             continue
-        s_per_byte = _measure(context, op, size) / size
+        call_s, floor = _measure(context, op, size), max(size, _LATENCY_BOUND_BYTES)
         yield size
 
 
@@ -84,8 +91,7 @@ def _measure(context: Context, op: str, size: int) -> float:
     operation = OPERATIONS[op](context, size)
     operation.fill()
     settings, latency = context.settings, _is_latency(context, op, size)
-    call_s = _Pipelined.of(context, operation, count=2).mean_s
-    piped = _Pipelined.of(context, operation, count=_count(settings["budget_s"], call_s))
+    piped = _Pipelined.of(context, operation, count=_count(settings["budget_s"], _pace_s(context, operation)))
     aligned = None
     if operation.waits_for_all:
         paced_s = _Aligned.of(context, operation, count=3).call_s
@@ -101,20 +107,21 @@ def _measure(context: Context, op: str, size: int) -> float:
     piped.record(context, operation, recipe)
     if aligned:
         aligned.record(context, operation, recipe, latency=latency)
-    elif context.rank == 0:
-        context.missing(
-            f"collective.{op}.time",
-            "s",
-            f"a rank can end its {op} before others have entered, so its shortest duration is no transfer time",
-            subject="cluster",
-            recipe=recipe | {"method": "aligned", "statistic": "p50"},
-        )
-    return call_s
+    return piped.mean_s
+
+
+def _pace_s(context: Context, operation: Operation) -> float:
+    """Seconds of a call, from a fifth of the budget where that holds more than the two of a first look."""
+    share_s = context.settings["budget_s"] / 5
+    first_s = _Pipelined.of(context, operation, count=2).mean_s
+    if 4 * first_s > share_s:
+        return first_s
+    return _Pipelined.of(context, operation, count=_count(share_s, first_s)).mean_s
 
 
 @dataclass(frozen=True)
 class _Pipelined:
-    """Calls back to back: the mean time of one over calls and ranks, and this rank's CPU time over wall time."""
+    """Calls back to back: mean time of one over calls and ranks; this rank's CPU time over wall time."""
 
     mean_s: float
     cpu_share_frac: float
@@ -137,7 +144,7 @@ class _Pipelined:
 
     def record(self, context: Context, operation: Operation, recipe: Recipe) -> None:
         """Time and bandwidths of the cluster, by rank 0; the CPU share of each rank."""
-        recipe = {"method": "pipelined"} | recipe
+        recipe = recipe | {"method": "pipelined"}
         context.record(
             f"collective.{operation.name}.cpu_share",
             self.cpu_share_frac,
@@ -182,7 +189,7 @@ class _Aligned:
 
     def record(self, context: Context, operation: Operation, recipe: Recipe, *, latency: bool) -> None:
         """The cluster's transfer time, by rank 0; the median lag of each rank; at `latency`, the tail too."""
-        recipe = {"method": "aligned"} | recipe
+        recipe = recipe | {"method": "aligned"}
         n = len(self.transfer_s)
         context.record(
             f"collective.{operation.name}.arrival_lag",
@@ -206,7 +213,7 @@ class _Aligned:
         for statistic, q_frac in (("p95", 0.95), ("p99", 0.99), ("max", 1.0)):
             stated = recipe | {"statistic": statistic}
             if statistic == "p99" and n < P99_LEAST:
-                reason = f"p99 needs {P99_LEAST} calls; there was time for {n}"
+                reason = f"p99 needs {P99_LEAST} calls; there were {n}"
                 context.missing(quantity, "s", reason, subject="cluster", recipe=stated)
                 continue
             value = percentile(self.transfer_s, q_frac)
@@ -214,7 +221,13 @@ class _Aligned:
 
 
 def _record_rates(
-    context: Context, operation: Operation, seconds: float, recipe: Recipe, *, n: int, samples: array[float] | None = None
+    context: Context,
+    operation: Operation,
+    seconds: float,
+    recipe: Recipe,
+    *,
+    n: int,
+    samples: array[float] | None = None,
 ) -> None:
     """Time, algbw and busbw of the cluster; small messages are counted by what was really sent."""
     algbw_Bps = operation.message_bytes / seconds
@@ -248,7 +261,7 @@ def _extremes(durations: array[float]) -> tuple[array[float], array[float]]:
 
 def _is_latency(context: Context, op: str, size: int) -> bool:
     """Whether this is the operation and size whose calls are kept one by one, with their tail."""
-    return op == context.settings["latency_op"] and size == context.settings["latency_bytes"]
+    return (op, size) == (context.settings["latency_op"], context.settings["latency_bytes"])
 
 
 def _count(budget_s: float, call_s: float) -> int:
@@ -267,7 +280,9 @@ def _unsupported(context: Context, op: str) -> str | None:
         operation.run()
         context.sync_function()()
     except (RuntimeError, NotImplementedError) as error:
-        reason = f"{context.backend} cannot do {op}: {(str(error).splitlines() or ['no reason given'])[0][:200]}"
+        reason = (
+            f"{context.backend} cannot do {op}: {(str(error).splitlines() or ['no reason given'])[0][:200]}"
+        )
     failed = context.agree(1.0 if reason else 0.0, "sum")
     if failed and failed < context.world:
         raise MeasurementError(reason or f"{op} failed on {failed:.0f} of {context.world} ranks")
@@ -281,7 +296,9 @@ def _obstacle(context: Context, op: str, size: int, *, call_s: float) -> str | N
     """
     kind, n = OPERATIONS[op], context.world
     if size < ITEM_BYTES or (kind.splits and (size // ITEM_BYTES) % n * ITEM_BYTES > 0.01 * size):
-        return f"{size} B cannot be cut into {n} equal blocks of fp32" if kind.splits else f"{size} B is no fp32"
+        return (
+            f"{size} B cannot be cut into {n} equal blocks of fp32" if kind.splits else f"{size} B is no fp32"
+        )
     available_bytes = context.agree(memory_available_bytes(context), "min")
     if _BUFFERS * size > available_bytes:
         return f"needs {_BUFFERS * size / 1e9:.3g} GB a rank, and {available_bytes / 1e9:.3g} GB are free"
@@ -294,7 +311,7 @@ def _obstacle(context: Context, op: str, size: int, *, call_s: float) -> str | N
 
 def _missing(context: Context, op: str, recipe: Recipe, reason: str) -> None:
     if context.rank == 0:
-        stated = {"ranks": context.world, "dtype": "fp32", "transport": context.transport} | recipe
+        stated = recipe | {"ranks": context.world, "dtype": "fp32", "transport": context.transport}
         for name in _ABSENT_OF_RATES:
             unit = "s" if name == "time" else "B/s"
             context.missing(f"collective.{op}.{name}", unit, reason, subject="cluster", recipe=stated)

@@ -112,8 +112,9 @@ class _Product:
     def is_right(self) -> bool:
         """Compare some rows and columns of the last result with the product in double precision.
 
-        Each element sums k products of standard normal numbers and has a deviation of sqrt(k); rounding
-        adds at most a few epsilon of that.
+        Each element sums k products of standard normal numbers and is of size sqrt(k). Rounding the
+        factors or the result adds a few epsilon of that, and summing in single precision a random walk of
+        k roundings.
         """
         import torch
 
@@ -121,7 +122,8 @@ class _Product:
         columns = torch.linspace(0, self._b.shape[1] - 1, _CHECKED).long()
         reference = self._a[rows].double() @ self._b[:, columns].double()
         result = self._output()[rows][:, columns].double()
-        tolerance = 8 * _EPSILON["bf16" if self._dtype == "fp8" else self._dtype] * math.sqrt(self._k)
+        epsilon = _EPSILON["bf16" if self._dtype == "fp8" else self._dtype]
+        tolerance = 8 * (epsilon * math.sqrt(self._k) + _EPSILON["fp32"] * self._k)
         return bool(torch.isfinite(result).all()) and float((result - reference).abs().max()) <= tolerance
 
 
@@ -152,7 +154,13 @@ def torch_dtype(dtype: str) -> Any:
     """The torch type that holds a dtype of the catalogue; tf32 is a way to multiply fp32."""
     import torch
 
-    names = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn"}
+    names = {
+        "fp32": "float32",
+        "tf32": "float32",
+        "fp16": "float16",
+        "bf16": "bfloat16",
+        "fp8": "float8_e4m3fn",
+    }
     return getattr(torch, names[dtype])
 
 

@@ -15,6 +15,7 @@ _DIRECTIONS = ("h2d", "d2h")
     "host_device",
     summary="pinned host memory to the GPU and back",
     yields=tuple(f"host_device.{direction}.bandwidth" for direction in _DIRECTIONS),
+    needs_gpu=True,
 )
 def host_device(context: Context) -> None:
     """Each direction by itself, each rank in turn and then all ranks at once."""

@@ -162,8 +162,8 @@ def _cross_entropy(context: Context) -> _Kernel:
         loss = float(each.mean())
         where = torch.linspace(0, rows - 1, _CHECKED).long().to(context.device)
         gradient = values[where].double().softmax(1)
-        gradient[torch.arange(len(where)), targets[where]] -= 1.0
-        return abs(float(last["loss"]) - loss) <= 1e-5 * loss and _close(
+        gradient[torch.arange(len(where), device=where.device), targets[where]] -= 1.0
+        return abs(float(last["loss"].detach()) - loss) <= 1e-5 * loss and _close(
             logits.grad[where].double() * rows, gradient, _TOLERANCE["fp32"]
         )
 

@@ -65,12 +65,12 @@ class _Arrays:
         import torch
 
         generator = torch.Generator(device=context.device).manual_seed(context.seed + context.rank)
-        self.b, self.c = (
-            torch.empty(array_bytes // _ITEM_BYTES, device=context.device).random_(
-                0, _LARGEST, generator=generator
-            )
-            for _ in range(2)
-        )
+
+        def numbers() -> Any:
+            block = torch.empty(_UNIT // _ITEM_BYTES, device=context.device)
+            return block.random_(0, _LARGEST, generator=generator).repeat(array_bytes // _UNIT)
+
+        self.b, self.c = numbers(), numbers()
         self.a = torch.empty_like(self.b)
 
     def time(self, context: Context, pattern: str, *, share: float) -> Windows:
@@ -100,14 +100,14 @@ class _Arrays:
 
 
 def _array_bytes(context: Context) -> int:
-    """The suite's array, or one as large as the host's last-level caches where those are larger."""
-    settings = context.settings
-    if context.on_gpu:
-        return int(settings["bytes"])
-    cache_bytes = settings.get("cache_bytes")
-    if cache_bytes is None:
-        cache_bytes = _last_level_cache_bytes()
-    return math.ceil(context.agree(max(settings["bytes"], cache_bytes)) / _UNIT) * _UNIT
+    """The suite's array, or a larger one, so that the two of a copy exceed the host's last-level caches."""
+    wanted_bytes = float(context.settings["bytes"])
+    if not context.on_gpu:
+        cache_bytes = context.settings.get("cache_bytes")
+        if cache_bytes is None:
+            cache_bytes = _last_level_cache_bytes()
+        wanted_bytes = context.agree(max(wanted_bytes, cache_bytes / 2))
+    return math.ceil(wanted_bytes / _UNIT) * _UNIT
 
 
 def _last_level_cache_bytes() -> int:

@@ -15,11 +15,9 @@ from assay.measure.context import Context, RecipeParam
 from assay.measure.node import name_of, ranks_on_this_node
 from assay.measure.operations import exchange
 from assay.measure.registry import benchmark
-from assay.measure.timing import Marks, percentile
+from assay.measure.timing import P99_LEAST, Marks, percentile
 
 _PING_BYTES = 8
-#: Fewer round trips than this say nothing about the 99th percentile: it would rest on three of them.
-P99_LEAST = 300
 #: The period of the payload: a prime, so that chunks that change places do not look right.
 _PERIOD = 65521
 
@@ -136,7 +134,7 @@ class _Pair:
             context.record("peer.latency", value, "s", subject=pair, recipe=p99, n=len(latency_s))
 
     def _timed(self, work: Callable[[], None]) -> array[float]:
-        """Seconds of each call of `work`, after two to warm up and two to find out how many fit the budget."""
+        """Seconds of each call of `work`, after two to warm up and two that show how many fit."""
         settings = self._context.settings
         for _ in range(2):
             work()

@@ -1,0 +1,233 @@
+"""`assay measure`: plan, run the benchmarks into a run folder, survive what happens, seal."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from assay import __version__
+from assay.api.machine import this_machine
+from assay.catalog.quantities import quantity
+from assay.domain.event import Event
+from assay.errors import RunError, unknown_name
+from assay.measure.agent import (
+    WORKER,
+    Agent,
+    Machine,
+    Outcome,
+    Progress,
+    Task,
+    plan,
+    programs_missing,
+    task_of,
+)
+from assay.measure.registry import Benchmark, benchmarks
+from assay.measure.suites import Suite, suite
+from assay.store.append import set_aside_torn_tail, torn_tail
+from assay.store.run import Manifest, Run, create_run, open_run, read_manifest, seal
+
+#: What must be installed for a program that a benchmark needs.
+_PACKAGES = {"fio": "fio"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureOptions:
+    """What to measure: `ranks` None is one per GPU (two without), `only` None is every benchmark.
+
+    `worker` replaces the command that starts a worker, for tests and containers. `command_time_s` is when
+    the user's command began.
+    """
+
+    out: Path
+    ranks: int | None = None
+    suite: str = "standard"
+    only: tuple[str, ...] | None = None
+    seed: int = 1
+    resume: bool = False
+    command: tuple[str, ...] = ("assay", "measure")
+    command_time_s: float | None = None
+    worker: tuple[str, ...] | None = None
+
+
+class Watcher(Protocol):
+    """Told what happens while a run goes on; the progress bar is one."""
+
+    def planned(self, tasks: Sequence[Task]) -> None:
+        """The tasks that are about to run; called again when more are added."""
+
+    def started(self, task: Task) -> None:
+        """A task begins."""
+
+    def ended(self, outcome: Outcome) -> None:
+        """A task has ended, well or not."""
+
+    def skipped(self, benchmark: Benchmark, reason: str) -> None:
+        """A benchmark cannot run here."""
+
+
+class Session:
+    """A run that is being measured: created or resumed, then fed with tasks."""
+
+    def __init__(self, options: MeasureOptions, watcher: Watcher | None = None) -> None:
+        self._watcher = watcher
+        self._began_s = options.command_time_s or time.time()
+        self.manifest, self._progress = _resume(options) if options.resume else (_create(options), {})
+        self.folder = Path(options.out)
+        self.machine = _machine(self.manifest)
+        self.suite: Suite = suite(self.manifest.suite, on_gpu=self.machine.backend != "gloo")
+        self.benchmarks = _chosen(self.manifest.only)
+        self._agent = Agent(
+            run=self.manifest.run,
+            folder=self.folder,
+            machine=self.machine,
+            seed=self.manifest.seed,
+            command_time_s=self._began_s,
+            worker=options.worker or WORKER,
+        )
+
+    def run(self) -> None:
+        """Every task of the suite that has not been done; Ctrl-C is recorded and passed on."""
+        runnable = []
+        for benchmark in self.benchmarks:
+            reason = _obstacle(benchmark, self.machine)
+            if reason is None:
+                runnable.append(benchmark)
+                continue
+            self._agent.skip(benchmark, reason)
+            if self._watcher:
+                self._watcher.skipped(benchmark, reason)
+        self._run_tasks(plan(self.suite, runnable, self._progress))
+
+    def add_restart(self, names: Iterable[str]) -> None:
+        """One more restart of the named benchmarks."""
+        progress = _progress_of(open_run(self.folder, partial=True).events)
+        chosen = [b for b in self.benchmarks if b.name in set(names) and not b.once]
+        self._run_tasks(
+            [task_of(self.suite, b, progress.get(b.name, Progress()).next_replicate) for b in chosen]
+        )
+
+    def _run_tasks(self, tasks: Sequence[Task]) -> None:
+        if self._watcher:
+            self._watcher.planned(tasks)
+        try:
+            for task in tasks:
+                if self._watcher:
+                    self._watcher.started(task)
+                outcome = self._agent.run_task(task)
+                if self._watcher:
+                    self._watcher.ended(outcome)
+        except KeyboardInterrupt:
+            self._agent.interrupted()
+            raise
+
+
+def _obstacle(benchmark: Benchmark, machine: Machine) -> str | None:
+    """Why a benchmark cannot run on this machine, or None."""
+    if benchmark.needs_gpu and machine.backend == "gloo":
+        return "this machine has no GPU"
+    lacking = programs_missing(benchmark)
+    if not lacking:
+        return None
+    packages = " ".join(_PACKAGES.get(program, program) for program in lacking)
+    return f"{', '.join(lacking)} is not installed (package {packages})"
+
+
+def measure(options: MeasureOptions, watcher: Watcher | None = None) -> Path:
+    """Measure this machine into `options.out` and return that folder, sealed.
+
+    Raises `RunError` when the folder holds something else; nothing there is overwritten.
+    """
+    session = Session(options, watcher)
+    try:
+        session.run()
+    finally:
+        seal(session.folder)
+    return session.folder
+
+
+def _create(options: MeasureOptions) -> Manifest:
+    chosen = suite(options.suite, on_gpu=False)
+    _chosen(options.only)
+    machine = this_machine(options.ranks)
+    created_s = time.time()
+    manifest = Manifest(
+        run=f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(created_s))}-{secrets.token_hex(3)}",
+        created_s=round(created_s, 3),
+        assay_version=__version__,
+        command=options.command,
+        suite=options.suite,
+        only=options.only,
+        ranks=machine.ranks,
+        hosts=(machine.host,),
+        restarts=chosen.restarts,
+        seed=options.seed,
+        backend=machine.backend,
+    )
+    create_run(options.out, manifest)
+    return manifest
+
+
+def _resume(options: MeasureOptions) -> tuple[Manifest, dict[str, Progress]]:
+    """Take up a run where it stopped: cut-off lines are set aside, whole restarts are not repeated."""
+    manifest = read_manifest(options.out)
+    if manifest.hosts != (os.uname().nodename,):
+        raise RunError(
+            f"run {manifest.run} was begun on {', '.join(manifest.hosts)}, but this is {os.uname().nodename}",
+            where=str(options.out),
+            fix="resume it where it was begun",
+        )
+    for file in sorted(Path(options.out).glob("*.jsonl")):
+        if torn_tail(file):
+            set_aside_torn_tail(file, Path(options.out) / "torn" / file.name)
+    return manifest, _progress_of(open_run(options.out).events)
+
+
+def _progress_of(events: Iterable[Event]) -> dict[str, Progress]:
+    """Restarts that ended well, and the next free number, per benchmark."""
+    whole: dict[str, int] = {}
+    following: dict[str, int] = {}
+    for event in events:
+        name, replicate = event.details.get("benchmark"), event.details.get("replicate")
+        if isinstance(name, str) and isinstance(replicate, int):
+            following[name] = max(following.get(name, 0), replicate + 1)
+            whole[name] = whole.get(name, 0) + (event.kind == "task_done")
+    return {name: Progress(whole=whole.get(name, 0), next_replicate=n) for name, n in following.items()}
+
+
+def _machine(manifest: Manifest) -> Machine:
+    machine = this_machine(manifest.ranks)
+    if machine.backend != manifest.backend:
+        raise RunError(
+            f"run {manifest.run} was begun over {manifest.backend}, but now it would use {machine.backend}",
+            fix="resume it with the same GPUs visible",
+        )
+    return machine
+
+
+def _chosen(only: tuple[str, ...] | None) -> tuple[Benchmark, ...]:
+    known = benchmarks()
+    for name in only or ():
+        if name not in known:
+            raise unknown_name("benchmark", name, known)
+    return tuple(benchmark for name, benchmark in known.items() if only is None or name in only)
+
+
+def benchmark_of(quantity_id: str) -> str | None:
+    """The benchmark that yields a quantity."""
+    for benchmark in benchmarks().values():
+        if any(quantity(pattern).describes(quantity_id) for pattern in benchmark.yields):
+            return benchmark.name
+    return None
+
+
+def missing_ranks(run: Run) -> tuple[int, ...]:
+    """Ranks that were lost or late, or never started; empty for a run that nobody watched."""
+    lost = {e.subject.name for e in run.events if e.kind in ("rank_lost", "rank_late")}
+    started = {e.subject.name for e in run.events if e.kind == "worker_started"}
+    never = {str(rank) for rank in range(run.manifest.ranks)} - started if started else set()
+    return tuple(sorted(int(name) for name in lost | never if name.isdigit()))

@@ -1,0 +1,68 @@
+"""`assay qualify`: measure, judge, and go on measuring while that can still decide."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from assay.api.judging import Judged, judge
+from assay.api.measuring import MeasureOptions, Session, Watcher, benchmark_of
+from assay.api.reporting import write_report
+from assay.catalog.messages import Texts
+from assay.catalog.profiles import DEFAULT, find_profile
+from assay.catalog.quantities import quantity
+from assay.codec.claims import load_claims
+from assay.domain.verdict import Judgement, Verdict
+from assay.store.run import seal
+
+#: `--until-decided` stops here, however near the bound the truth lies.
+MOST_RESTARTS = 60
+
+
+def qualify(
+    options: MeasureOptions,
+    *,
+    profile: str = DEFAULT,
+    claims: Path | None = None,
+    lang: str = "en",
+    until_decided: bool = False,
+    budget_s: float | None = None,
+    watcher: Watcher | None = None,
+) -> Judged:
+    """Measure, judge, and write `verdict.json` and `report.html` into the run folder.
+
+    A run stopped by Ctrl-C is judged by what it has. With `until_decided`, benchmarks behind undecided
+    criteria are restarted, and judged by confidence sequences, until none is undecided, `budget_s` is
+    spent, or `MOST_RESTARTS` are made. Profile, claims and language are read before anything is measured.
+    """
+    Texts(lang)
+    chosen = find_profile(profile)
+    promised = load_claims(claims, quantity_of=quantity) if claims else None
+    session = Session(options, watcher)
+    began = time.monotonic()
+
+    def verdict(*, sequential: bool) -> Judged:
+        return judge(
+            [session.folder], profile=chosen, claims=promised, partial=True, lang=lang, sequential=sequential
+        )
+
+    try:
+        session.run()
+        if until_decided:
+            for _ in range(MOST_RESTARTS - session.suite.restarts):
+                names = _undecided_benchmarks(verdict(sequential=True).assessment.judgements)
+                if not names or (budget_s is not None and time.monotonic() - began > budget_s):
+                    break
+                session.add_restart(names)
+    except KeyboardInterrupt:
+        pass  # recorded by the agent; what was measured is judged
+    finally:
+        seal(session.folder)
+    judged = verdict(sequential=until_decided)
+    return write_report(judged, session.folder, command="qualify")
+
+
+def _undecided_benchmarks(judgements: Iterable[Judgement]) -> set[str]:
+    undecided = {j.criterion.quantity for j in judgements if j.verdict is Verdict.UNDECIDED}
+    return {name for quantity_id in undecided if (name := benchmark_of(quantity_id))}

@@ -1,0 +1,86 @@
+"""Options that several commands share, so that each is written and explained once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if value else None
+
+
+def measuring(command: Command) -> Command:
+    """What to measure and where to put it."""
+    for option in (
+        click.option(
+            "--resume",
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            metavar="RUN",
+            help="Go on with a run that was stopped.",
+        ),
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Folder of the run; it must not hold anything.  [default: runs/<time>]",
+        ),
+        click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random data."),
+        click.option("--only", callback=_names, metavar="NAMES", help="Only these benchmarks: gemm,clock,…"),
+        click.option(
+            "--suite",
+            type=click.Choice(["quick", "standard", "full"]),
+            default="standard",
+            show_default=True,
+            help="How much to measure: 3, 5 or 7 process restarts.",
+        ),
+        click.option(
+            "--ranks", type=int, metavar="N", help="Ranks on this machine.  [default: one per GPU, else 2]"
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def judging(command: Command) -> Command:
+    """By what to judge."""
+    for option in (
+        click.option(
+            "--lang",
+            type=click.Choice(["en", "zh"]),
+            default="en",
+            show_default=True,
+            help="Language of the report.",
+        ),
+        click.option(
+            "--claims",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Promises to set beside the measurements (YAML).",
+        ),
+        click.option(
+            "--profile",
+            default="self",
+            show_default=True,
+            metavar="NAME|FILE",
+            help="Criteria: a shipped profile (see 'assay catalog profiles') or a file.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."
+)
+
+
+def default_folder() -> Path:
+    """A new folder under `runs/`, named by the time."""
+    return Path("runs") / time.strftime("%Y%m%dT%H%M%S")

@@ -1,0 +1,65 @@
+"""`assay qualify`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from assay.app.options import default_folder, json_option, judging, measuring
+
+
+@click.command()
+@measuring
+@judging
+@click.option(
+    "--until-decided", is_flag=True, help="Add restarts while a criterion is undecided, without peeking bias."
+)
+@json_option
+def qualify(
+    ranks: int | None,
+    suite: str,
+    only: tuple[str, ...] | None,
+    seed: int,
+    out: Path | None,
+    resume: Path | None,
+    profile: str,
+    claims: Path | None,
+    lang: str,
+    until_decided: bool,
+    as_json: bool,
+) -> int:
+    """Measure this machine, judge it, and write a report.
+
+    Without a profile the machine is held against itself: siblings must be alike and none may be missing.
+    Exit code 0 pass, 1 fail, 3 undecided or not measured.
+    """
+    began_s = time.time()
+    from assay import api
+    from assay.app.progress import RunProgress
+    from assay.report.terminal import print_report
+
+    if resume and out:
+        raise click.UsageError("--resume goes on in the folder of its run, so --out cannot be given with it")
+    options = api.MeasureOptions(
+        out=resume or out or default_folder(),
+        ranks=ranks,
+        suite=suite,
+        only=only,
+        seed=seed,
+        resume=resume is not None,
+        command=("assay", *sys.argv[1:]),
+        command_time_s=began_s,
+    )
+    with RunProgress() as progress:
+        judged = api.qualify(
+            options, profile=profile, claims=claims, lang=lang, until_decided=until_decided, watcher=progress
+        )
+    if as_json:
+        click.echo(json.dumps(judged.answer("qualify"), indent=1, ensure_ascii=False))
+    else:
+        print_report(judged.data)
+    return judged.exit_code

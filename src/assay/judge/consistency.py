@@ -1,0 +1,172 @@
+"""Whether figures can be trusted: against another program's, and against themselves over time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from assay.domain.finding import Evidence, Finding, Severity
+from assay.domain.message import Message
+from assay.domain.reading import Origin, Reading
+from assay.domain.recipe import Recipe
+from assay.domain.subject import Subject
+from assay.judge.families import QuantityOf, aggregate
+from assay.units import show
+
+#: Two programs with the same loop and averaging differ by noise only; beyond this, by something else.
+_DISAGREE_FRAC = 0.03
+#: What both recipes must share for the two to be about the same thing.
+_SAME_WORK = ("bytes", "ranks", "dtype", "transport")
+#: (max−min)/median over the sustained windows of one restart. SuperBench calls a card defective that is 5 %
+#: below its fleet, so a card that moves by as much while it is watched cannot be told from a defective one.
+_WINDOWS_FRAC = 0.05
+#: (max−min)/median over restarts: clocks and allocation are drawn anew in each, which doubles it.
+_RESTARTS_FRAC = 0.10
+#: A restart or window this far below the median is called a gap.
+_GAP_FRAC = 0.02
+
+
+def find_inconsistent(readings: Iterable[Reading], quantity_of: QuantityOf) -> tuple[Finding, ...]:
+    """Findings about measured readings, one per restart: NCCL_TESTS_DISAGREE and SHAPE_UNSTABLE."""
+    measured = [r for r in readings if r.origin is Origin.MEASURED and "<" not in r.quantity]
+    return (*_disagreements(measured, quantity_of), *_gaps(measured))
+
+
+def _disagreements(readings: Iterable[Reading], quantity_of: QuantityOf) -> Iterator[Finding]:
+    """busbw of nccl-tests against our pipelined loop at the same bytes, ranks, dtype and transport."""
+    busbw = [r for r in readings if r.quantity.startswith("collective.") and r.quantity.endswith(".busbw")]
+    pairs: dict[tuple[object, ...], dict[object, Reading]] = defaultdict(dict)
+    for reading in aggregate(busbw, quantity_of):
+        if reading.number:
+            work = tuple(reading.recipe.get(name) for name in _SAME_WORK)
+            pairs[reading.quantity, work][reading.recipe.get("method")] = reading
+    for methods in pairs.values():
+        ours, theirs = methods.get("pipelined"), methods.get("nccl-tests")
+        if ours is None or theirs is None or not ours.number or not theirs.number:
+            continue
+        deviation_frac = theirs.number / ours.number - 1
+        if abs(deviation_frac) > _DISAGREE_FRAC:
+            yield _disagreement(ours, theirs, deviation_frac)
+
+
+def _disagreement(ours: Reading, theirs: Reading, deviation_frac: float) -> Finding:
+    """Sure only where the intervals of both leave a gap between them."""
+    apart = (
+        ours.low is not None
+        and ours.high is not None
+        and theirs.low is not None
+        and theirs.high is not None
+        and (ours.high < theirs.low or theirs.high < ours.low)
+    )
+    return Finding(
+        code="NCCL_TESTS_DISAGREE",
+        severity=Severity.MEDIUM,
+        subject=ours.subject,
+        because=Message.of(
+            "because.nccl_tests_disagree",
+            quantity=ours.quantity,
+            message_bytes=ours.recipe.get("bytes"),
+            theirs_Bps=theirs.number,
+            ours_Bps=ours.number,
+            deviation_frac=deviation_frac,
+            limit_frac=_DISAGREE_FRAC,
+        ),
+        confidence_frac=1.0 if apart else 0.6,
+        evidence=tuple(
+            _evidence(r, f"{r.recipe.get('method')}: {show(r.value, r.unit)}") for r in (ours, theirs)
+        ),
+    )
+
+
+def _gaps(readings: Iterable[Reading]) -> Iterator[Finding]:
+    """One finding per subject and dtype whose GEMM rate is unsteady, between restarts or within them."""
+    rates: dict[tuple[Subject, str, Recipe], list[Reading]] = defaultdict(list)
+    windows: dict[tuple[Subject, str], list[Reading]] = defaultdict(list)
+    for reading in readings:
+        family, _, rest = reading.quantity.partition(".")
+        if family != "gemm" or not reading.number:
+            continue
+        dtype, _, what = rest.partition(".")
+        if what == "rate":
+            rates[reading.subject, dtype, reading.recipe].append(reading)
+        elif what == "fluctuation":
+            windows[reading.subject, dtype].append(reading)
+    for same in rates.values():
+        yield from _between_restarts(same)
+    for same in windows.values():
+        yield from _within_restarts(same)
+
+
+def _between_restarts(readings: list[Reading]) -> Iterator[Finding]:
+    """How the rate went from restart to restart, in the order of time."""
+    ordered = sorted(readings, key=lambda r: (r.time_s or 0.0, r.replicate or 0))
+    values = np.array([r.number for r in ordered], dtype=float)
+    median = float(np.median(values))
+    change_frac = float(values.max() - values.min()) / median
+    if len(ordered) < 2 or change_frac <= _RESTARTS_FRAC:
+        return
+    low = [r for r in ordered if (r.number or 0.0) < (1 - _GAP_FRAC) * median]
+    told = [f"{show(r.value, r.unit)}, {(r.number or 0.0) / median - 1:+.1%}" for r in ordered]
+    yield _unstable(
+        ordered,
+        "because.rate_gaps",
+        tuple(_evidence(r, f"{_when(r, ordered)}: {said}") for r, said in zip(ordered, told, strict=True)),
+        change_frac=change_frac,
+        limit_frac=_RESTARTS_FRAC,
+        restarts=len(ordered),
+        times=", ".join(_when(r, ordered) for r in low) or "–",
+    )
+
+
+def _within_restarts(readings: list[Reading]) -> Iterator[Finding]:
+    """Restarts in which the rate moved from window to window by more than the limit, in the order of time."""
+    ordered = sorted(readings, key=lambda r: (r.time_s or 0.0, r.replicate or 0))
+    moved = [r for r in ordered if (r.number or 0.0) > _WINDOWS_FRAC]
+    if not moved:
+        return
+    yield _unstable(
+        ordered,
+        "because.window_gaps",
+        tuple(_evidence(r, f"{_when(r, ordered)}: {show(r.value, r.unit)}") for r in moved),
+        change_frac=max(r.number or 0.0 for r in moved),
+        limit_frac=_WINDOWS_FRAC,
+        moved=len(moved),
+        restarts=len(ordered),
+        times=", ".join(_when(r, ordered) for r in moved),
+    )
+
+
+def _unstable(
+    readings: list[Reading], code: str, evidence: tuple[Evidence, ...], **values: str | int | float
+) -> Finding:
+    """On the CPU the operating system is a neighbour that is always there, so it counts for less."""
+    first = readings[0]
+    on_cpu = first.recipe.get("threads") is not None
+    return Finding(
+        code="SHAPE_UNSTABLE",
+        severity=Severity.LOW if on_cpu else Severity.MEDIUM,
+        subject=first.subject,
+        because=Message.of(code, quantity=first.quantity, **values),
+        evidence=evidence[:10],
+    )
+
+
+def _when(reading: Reading, ordered: list[Reading]) -> str:
+    """`#2 (+41 s)`: the restart and the time since the first of the series, where times are known."""
+    first_s = ordered[0].time_s
+    name = f"#{reading.replicate if reading.replicate is not None else ordered.index(reading)}"
+    if reading.time_s is None or first_s is None:
+        return name
+    return f"{name} (+{show(reading.time_s - first_s, 's')})"
+
+
+def _evidence(reading: Reading, text: str) -> Evidence:
+    file, _, tail = reading.source.rpartition(":")
+    placed = bool(file) and tail.isdecimal()
+    return Evidence(
+        file=file if placed else reading.source,
+        line=int(tail) if placed else None,
+        text=f"{reading.quantity} of {reading.subject}, {text}",
+    )
