@@ -141,14 +141,24 @@ def estimate_family(values: Sequence[ArrayLike]) -> Estimates:
     """
     arrays = [np.asarray(v, dtype=float) for v in values]
     n = np.array([a.size for a in arrays], dtype=np.int64)
-    mean = np.array([a.mean() for a in arrays])
+    mean, own = _moments(arrays)
     scale = np.where(mean != 0, np.abs(mean), 1.0)
-    own = np.array([a.var(ddof=1) if a.size > 1 else 0.0 for a in arrays]) / scale**2
+    own = own / scale**2
     df = (n - 1).astype(float)
     variance, total_df = moderate(own, df)
     with np.errstate(invalid="ignore"):
         error = np.sqrt(variance / n) * scale
     return Estimates(mean, np.where(total_df > 0, error, np.nan), total_df, n)
+
+
+def _moments(arrays: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Mean and variance of each array, 0 for the variance of one value; at once where all are as long."""
+    sizes = {a.size for a in arrays}
+    if len(sizes) == 1 and sizes != {1}:
+        table = np.stack(arrays)
+        return table.mean(axis=1), table.var(axis=1, ddof=1)
+    mean = np.array([a.mean() for a in arrays])
+    return mean, np.array([a.var(ddof=1) if a.size > 1 else 0.0 for a in arrays])
 
 
 def moderate(variance: Floats, df: Floats) -> tuple[Floats, Floats]:

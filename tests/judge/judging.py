@@ -9,6 +9,7 @@ from assay.domain.criterion import Criterion, Op, Profile
 from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe
 from assay.domain.subject import Subject
+from assay.judge.families import gather
 from assay.judge.verdicts import judge
 
 RECIPE = Recipe.of(shape="8192x8192x8192", load="all", statistic="median")
@@ -46,7 +47,7 @@ def criterion(op=Op.AT_LEAST, bound=700e12, *, id="c", quantity_id="gemm.bf16.ra
 
 def judged(readings, *criteria, **more):
     profile = Profile(name="test", title="test", criteria=tuple(criteria))
-    return judge(profile, readings, quantity, **more)
+    return judge(profile, gather(readings, quantity), quantity, **more)
 
 
 def only(assessment):

@@ -21,7 +21,9 @@ def test_a_dtype_without_hardware_is_not_measured_with_the_reason(run_benchmark)
 
 
 def test_a_wrong_product_on_one_rank_is_not_measured_on_any(run_benchmark):
-    measured = run_benchmark("gemm", corrupt=True, dtypes=["fp32"], shape=[64, 64, 64], window_s=0.01, warmup_s=0.01)
+    measured = run_benchmark(
+        "gemm", corrupt=True, dtypes=["fp32"], shape=[64, 64, 64], window_s=0.01, warmup_s=0.01
+    )
     assert not measured.valued()
     assert measured.outcome.failed == (0, 1)
     assert measured.reasons() == {"the fp32 product does not match its reference (on rank 1)"}

@@ -16,6 +16,7 @@ from assay.domain.quantity import SUBJECTS_OF
 from assay.domain.reading import ABSENT, Origin, Reading
 from assay.domain.subject import CLUSTER, Subject
 from assay.domain.verdict import Verdict
+from assay.judge.families import gather
 from assay.judge.verdicts import judge
 from assay.probe import Roots, inventory
 from assay.qualify.identity import datasheet_readings, readings_from_facts
@@ -191,7 +192,7 @@ def test_a_machine_without_gpus_has_no_datasheet() -> None:
 
 def test_a_profile_judges_what_a_card_is_by_these_readings(probe: Probe) -> None:
     profile = find_profile("rental-guide-attainable")
-    judged = judge(profile, readings_from_facts(probe()), quantity)
+    judged = judge(profile, gather(readings_from_facts(probe()), quantity), quantity)
     verdicts = {(j.criterion.quantity, j.verdict) for j in judged.judgements}
     assert ("gpu.nominal_peak.fp16", Verdict.PASS) in verdicts
     assert ("interconnect.nvlink_version", Verdict.PASS) in verdicts

@@ -30,7 +30,7 @@ from assay.errors import InputError
 from assay.judge.claims import claim_findings, shortfalls
 from assay.judge.consistency import find_inconsistent
 from assay.judge.environment import environment_findings
-from assay.judge.families import aggregate, families
+from assay.judge.families import gather
 from assay.judge.lint import lint_profile, require_sound
 from assay.judge.odd import find_odd
 from assay.judge.verdicts import judge as judge_readings
@@ -187,20 +187,20 @@ def _assess(
     datasheet = datasheet_readings(gathered.facts)
     promised = claims.readings if claims else ()
     others = (*promised, *datasheet)
+    measured = gather(gathered.readings, quantity)
     assessment = judge_readings(
         profile,
-        gathered.readings,
+        measured,
         quantity,
         others=others,
         expected=gathered.expected,
         missing_ranks=gathered.missing,
         sequential=sequential,
     )
-    concrete = [r for r in gathered.readings if "<" not in r.quantity]
-    measured = aggregate(concrete, quantity)
-    short = shortfalls(promised, measured, datasheet, quantity)
+    aggregated = measured.aggregated()
+    short = shortfalls(promised, aggregated, datasheet, quantity)
     findings: tuple[Finding, ...] = (
-        *find_odd(families(concrete, quantity), gathered.run.events if gathered.run else ()),
+        *find_odd(measured, gathered.run.events if gathered.run else ()),
         *environment_findings(gathered.facts, ranks=gathered.info.ranks, readings=gathered.readings),
         *find_inconsistent(gathered.readings, quantity),
         *claim_findings(short),
@@ -212,8 +212,8 @@ def _assess(
     )
     return ReportData(
         assessment=assessment,
-        readings=(*measured, *others),
-        replicates=tuple(concrete),
+        readings=(*aggregated, *others),
+        replicates=tuple(r for r in gathered.readings if "<" not in r.quantity),
         info=gathered.info,
         texts=texts,
         facts=gathered.facts,
@@ -275,10 +275,10 @@ def _series(run: Run) -> tuple[Series, ...]:
     """The raw samples of single collective calls, whose tails are worth a picture."""
     chosen: dict[tuple[str, Recipe], Series] = {}
     for reading in run.readings:
-        recipe = reading.recipe.without(["statistic"])
         timed = reading.quantity.startswith("collective.") and reading.quantity.endswith(".time")
         if reading.samples is None or not timed:
             continue
+        recipe = reading.recipe.without(["statistic"])
         if (reading.quantity, recipe) in chosen or len(chosen) == _SERIES_SHOWN:
             continue
         chosen[reading.quantity, recipe] = Series(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 
@@ -66,6 +67,7 @@ class Subject:
 CLUSTER = Subject("cluster")
 
 
+@functools.lru_cache(maxsize=2**16)
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key under which rank 10 follows rank 9, not rank 1."""
     parts = _NUMBERS.split(text)

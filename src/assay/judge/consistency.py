@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -12,7 +13,7 @@ from assay.domain.message import Message
 from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe
 from assay.domain.subject import Subject
-from assay.judge.families import QuantityOf, aggregate
+from assay.judge.families import QuantityOf, gather
 from assay.units import show
 
 #: Two programs with the same loop and averaging differ by noise only; beyond this, by something else.
@@ -26,6 +27,7 @@ _WINDOWS_FRAC = 0.05
 _RESTARTS_FRAC = 0.10
 #: A restart or window this far below the median is called a gap.
 _GAP_FRAC = 0.02
+_EVIDENCE_SHOWN = 12
 
 
 def find_inconsistent(readings: Iterable[Reading], quantity_of: QuantityOf) -> tuple[Finding, ...]:
@@ -38,7 +40,7 @@ def _disagreements(readings: Iterable[Reading], quantity_of: QuantityOf) -> Iter
     """busbw of nccl-tests against our pipelined loop at the same bytes, ranks, dtype and transport."""
     busbw = [r for r in readings if r.quantity.startswith("collective.") and r.quantity.endswith(".busbw")]
     pairs: dict[tuple[object, ...], dict[object, Reading]] = defaultdict(dict)
-    for reading in aggregate(busbw, quantity_of):
+    for reading in gather(busbw, quantity_of).aggregated():
         if reading.number:
             work = tuple(reading.recipe.get(name) for name in _SAME_WORK)
             pairs[reading.quantity, work][reading.recipe.get("method")] = reading
@@ -81,7 +83,10 @@ def _disagreement(ours: Reading, theirs: Reading, deviation_frac: float) -> Find
 
 
 def _gaps(readings: Iterable[Reading]) -> Iterator[Finding]:
-    """One finding per subject and dtype whose GEMM rate is unsteady, between restarts or within them."""
+    """One finding per subject whose GEMM rate is unsteady, between restarts or within them.
+
+    It tells the largest change; the others are its evidence.
+    """
     rates: dict[tuple[Subject, str, Recipe], list[Reading]] = defaultdict(list)
     windows: dict[tuple[Subject, str], list[Reading]] = defaultdict(list)
     for reading in readings:
@@ -93,10 +98,17 @@ def _gaps(readings: Iterable[Reading]) -> Iterator[Finding]:
             rates[reading.subject, dtype, reading.recipe].append(reading)
         elif what == "fluctuation":
             windows[reading.subject, dtype].append(reading)
+    unsteady: dict[Subject, list[Finding]] = defaultdict(list)
     for same in rates.values():
-        yield from _between_restarts(same)
+        for finding in _between_restarts(same):
+            unsteady[finding.subject].append(finding)
     for same in windows.values():
-        yield from _within_restarts(same)
+        for finding in _within_restarts(same):
+            unsteady[finding.subject].append(finding)
+    for found in unsteady.values():
+        found.sort(key=_change_frac, reverse=True)
+        every = tuple(evidence for finding in found for evidence in finding.evidence)
+        yield dataclasses.replace(found[0], evidence=every[:_EVIDENCE_SHOWN])
 
 
 def _between_restarts(readings: list[Reading]) -> Iterator[Finding]:
@@ -107,7 +119,8 @@ def _between_restarts(readings: list[Reading]) -> Iterator[Finding]:
     change_frac = float(values.max() - values.min()) / median
     if len(ordered) < 2 or change_frac <= _RESTARTS_FRAC:
         return
-    low = [r for r in ordered if (r.number or 0.0) < (1 - _GAP_FRAC) * median]
+    lowest = min(ordered, key=lambda r: r.number or 0.0)
+    low = [r for r in ordered if (r.number or 0.0) < (1 - _GAP_FRAC) * median] or [lowest]
     told = [f"{show(r.value, r.unit)}, {(r.number or 0.0) / median - 1:+.1%}" for r in ordered]
     yield _unstable(
         ordered,
@@ -116,7 +129,7 @@ def _between_restarts(readings: list[Reading]) -> Iterator[Finding]:
         change_frac=change_frac,
         limit_frac=_RESTARTS_FRAC,
         restarts=len(ordered),
-        times=", ".join(_when(r, ordered) for r in low) or "–",
+        times=", ".join(_when(r, ordered) for r in low),
     )
 
 
@@ -149,8 +162,13 @@ def _unstable(
         severity=Severity.LOW if on_cpu else Severity.MEDIUM,
         subject=first.subject,
         because=Message.of(code, quantity=first.quantity, **values),
-        evidence=evidence[:10],
+        evidence=evidence,
     )
+
+
+def _change_frac(finding: Finding) -> float:
+    change = dict(finding.because.values)["change_frac"]
+    return change if isinstance(change, float) else 0.0
 
 
 def _when(reading: Reading, ordered: list[Reading]) -> str:

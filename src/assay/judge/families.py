@@ -51,29 +51,45 @@ class Family:
         return np.array(columns, dtype=float).T
 
 
-def families(readings: Iterable[Reading], quantity_of: QuantityOf) -> dict[str, tuple[Family, ...]]:
-    """Measured readings grouped by quantity id, then by recipe, with intervals between restarts.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Everything that was measured: families by quantity id, and the failures of whole benchmarks.
+
+    A failure is a reading without a value whose quantity still has its `<word>`.
+    """
+
+    families: dict[str, tuple[Family, ...]]
+    failures: tuple[Reading, ...] = ()
+
+    def aggregated(self) -> tuple[Reading, ...]:
+        """One reading per quantity, recipe and subject, with the interval between restarts."""
+        return tuple(
+            reading
+            for group in self.families.values()
+            for family in group
+            for reading in (*family.readings, *_without_value(family))
+        )
+
+
+def gather(readings: Iterable[Reading], quantity_of: QuantityOf) -> Measured:
+    """Group measured readings by quantity id, then by recipe, with intervals between restarts.
 
     Values that the measurement itself bounds (`low`, `high`) add that half-width to the noise between
     restarts. A reading without a value matters only where no restart of the subject has one.
     """
     groups: dict[tuple[str, Recipe], dict[Subject, list[Reading]]] = defaultdict(lambda: defaultdict(list))
+    failures = []
     for reading in readings:
-        if reading.origin is Origin.MEASURED:
+        if "<" in reading.quantity:
+            failures.append(reading)
+        elif reading.origin is Origin.MEASURED:
             groups[reading.quantity, reading.recipe][reading.subject].append(reading)
-    result: dict[str, list[Family]] = defaultdict(list)
+    found: dict[str, list[Family]] = defaultdict(list)
     for (quantity_id, recipe), subjects in groups.items():
-        result[quantity_id].append(_family(quantity_of(quantity_id), recipe, subjects))
-    return {quantity_id: tuple(group) for quantity_id, group in result.items()}
-
-
-def aggregate(readings: Iterable[Reading], quantity_of: QuantityOf) -> tuple[Reading, ...]:
-    """One reading per quantity, recipe and subject, with the interval between restarts."""
-    return tuple(
-        reading
-        for group in families(readings, quantity_of).values()
-        for family in group
-        for reading in (*family.readings, *_without_value(family))
+        found[quantity_id].append(_family(quantity_of(quantity_id), recipe, subjects))
+    return Measured(
+        families={name: tuple(group) for name, group in found.items()},
+        failures=tuple(failures),
     )
 
 

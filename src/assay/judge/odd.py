@@ -11,7 +11,7 @@ from assay.domain.message import Message
 from assay.domain.quantity import Better, Quantity, Scope
 from assay.domain.subject import Subject
 from assay.judge.bounds import Doubt, odd_ones
-from assay.judge.families import Family
+from assay.judge.families import Family, Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +46,11 @@ _SLOW_CODE = {
 
 
 def find_odd(
-    measured: Mapping[str, tuple[Family, ...]], events: Iterable[Event], limits: Limits | None = None
+    measured: Measured, events: Iterable[Event], limits: Limits | None = None
 ) -> tuple[Finding, ...]:
     """Findings about ranks, links and clocks, worst first; an empty tuple says that none is odd."""
     limits = limits or Limits()
-    families = [family for group in measured.values() for family in group]
+    families = [family for group in measured.families.values() for family in group]
     found = [*_lost_ranks(events), *_starved(families, limits), *_clocks(families, limits)]
     starved = {finding.subject for finding in found if finding.code == "RANK_STARVED"}
     found += _slow(families, limits, starved)

@@ -19,7 +19,7 @@ from assay.domain.recipe import Recipe
 from assay.domain.subject import CLUSTER, Subject
 from assay.domain.verdict import Assessment, Judgement, Verdict
 from assay.judge.bounds import Doubt, judge_each, judge_present, judge_spread, judge_statistic, judge_uniform
-from assay.judge.families import Family, QuantityOf, families
+from assay.judge.families import Family, Measured, QuantityOf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,15 +29,14 @@ class Evidence:
     `expected` are the subjects that should have values of a quantity of GPU scope: one per rank, in order.
     """
 
-    measured: dict[str, tuple[Family, ...]]
+    measured: Measured
     others: tuple[Reading, ...]
     expected: tuple[Subject, ...]
-    failures: tuple[Reading, ...]
 
 
 def judge(
     profile: Profile,
-    readings: Iterable[Reading],
+    measured: Measured,
     quantity_of: QuantityOf,
     *,
     others: Iterable[Reading] = (),
@@ -45,20 +44,13 @@ def judge(
     missing_ranks: Iterable[int] = (),
     sequential: bool = False,
 ) -> Assessment:
-    """Judge measured `readings` (one per restart) by `profile`.
+    """Judge what was measured by `profile`.
 
     `others` are claimed, predicted and datasheet readings, set beside the measured ones and used by
     criteria whose bound is relative. `sequential` uses confidence sequences, for a run that looks after
     every restart whether it may stop. A judgement is made for every criterion, whatever is missing.
     """
-    every = list(readings)
-    patterns = [r for r in every if "<" in r.quantity]
-    evidence = Evidence(
-        measured=families([r for r in every if "<" not in r.quantity], quantity_of),
-        others=tuple(others),
-        expected=tuple(dict.fromkeys(expected)),
-        failures=tuple(patterns),
-    )
+    evidence = Evidence(measured=measured, others=tuple(others), expected=tuple(dict.fromkeys(expected)))
     doubt = Doubt(sequential=sequential)
     judgements = [
         judgement
@@ -79,10 +71,10 @@ def _judge_criterion(
     quantity = quantity_of(criterion.quantity)
     if "<" not in criterion.quantity:
         return _judge_families(
-            criterion, quantity, evidence.measured.get(criterion.quantity, ()), evidence, doubt
+            criterion, quantity, evidence.measured.families.get(criterion.quantity, ()), evidence, doubt
         )
     judgements = []
-    for quantity_id, group in evidence.measured.items():
+    for quantity_id, group in evidence.measured.families.items():
         if not quantity.describes(quantity_id):
             continue
         for family in group:
@@ -131,7 +123,7 @@ def _nothing(
         return _open(criterion, quantity, Message.of("reason.not_measured.recipe", difference=difference))
     failed = [
         r.reason or ""
-        for r in evidence.failures
+        for r in evidence.measured.failures
         if dataclasses.replace(quantity, id=r.quantity).describes(criterion.quantity)
     ]
     for reason in (*lost, *failed):

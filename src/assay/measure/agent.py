@@ -204,7 +204,8 @@ class Agent:
             "command_time_s": self.command_time_s,
             "launched_s": began,
             "deadline_s": began + task.deadline_s,
-            "timeout_s": task.deadline_s,
+            # Ranks that wait in vain give up before the deadline, so that only the guilty one reaches it.
+            "timeout_s": max(1.0, task.deadline_s / 2),
         }
         path = Path(scratch) / "spec.json"
         path.write_text(json.dumps(spec), encoding="utf-8")
@@ -280,11 +281,12 @@ class _Workers:
             time.sleep(_POLL_S)
         lost = lost or self._killed()
         codes = [p.poll() for p in self._processes]
+        running = tuple(r for r, code in enumerate(codes) if code is None)
         return Outcome(
             task=self._task,
             seconds=clock() - began,
             lost=lost,
-            late=() if lost else tuple(r for r, code in enumerate(codes) if code is None),
+            late=() if lost else self._stopped_by_signal(running) or running,
             failed=tuple(r for r, code in enumerate(codes) if code not in (0, None) and r not in lost),
         )
 
@@ -293,6 +295,16 @@ class _Workers:
         signals = {r: -p.returncode for r, p in enumerate(self._processes) if (p.poll() or 0) < 0}
         others = tuple(r for r, number in signals.items() if number != signal.SIGABRT)
         return others or tuple(signals)
+
+    def _stopped_by_signal(self, ranks: Iterable[int]) -> tuple[int, ...]:
+        """Ranks that the kernel shows as stopped: where there is one, the others only wait for it."""
+        stopped = []
+        for rank in ranks:
+            stat = Path(f"/proc/{self._processes[rank].pid}/stat")
+            # The name in parentheses may hold spaces; the state follows it.
+            if stat.exists() and stat.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T":
+                stopped.append(rank)
+        return tuple(stopped)
 
     def stop(self) -> None:
         """Kill what still runs, and its children, by the process group that each worker leads."""

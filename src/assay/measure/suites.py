@@ -36,12 +36,11 @@ def suite(name: str, *, on_gpu: bool) -> Suite:
         raise unknown_name("suite", name, _RESTARTS)
     level = list(_RESTARTS).index(name)
     settings = {benchmark: _at(level, table) for benchmark, table in (_GPU if on_gpu else _CPU).items()}
-    budget_s = _DEADLINE_S[name]
     return Suite(
         name=name,
         restarts=_RESTARTS[name],
         settings=settings,
-        deadline_s=dict.fromkeys(settings, budget_s),
+        deadline_s=dict.fromkeys(settings, _DEADLINE_S[name]),
     )
 
 
@@ -71,18 +70,23 @@ _CPU: dict[str, Settings] = {
         "search": _levels(
             [], [[512] * 3, [1024] * 3, [2048] * 3], [[512] * 3, [1024] * 3, [2048] * 3, [3072] * 3]
         ),
-        "window_s": 0.4,
+        "window_s": 0.3,
         "windows": _levels(3, 8, 30),
-        "warmup_s": _levels(0.3, 1.0, 5.0),
+        "warmup_s": _levels(0.2, 1.0, 5.0),
     },
-    "memory": {"bytes": 256 * MiB, "window_s": 0.3, "windows": _levels(3, 8, 20), "warmup_s": 0.2},
+    "memory": {
+        "bytes": 256 * MiB,
+        "window_s": 0.3,
+        "windows": _levels(2, 8, 20),
+        "warmup_s": _levels(0.1, 0.2, 0.5),
+    },
     "kernels": {
         "tokens": 512,
         "hidden": 1024,
         "vocabulary": 8192,
         "window_s": 0.3,
         "windows": _levels(2, 6, 15),
-        "warmup_s": 0.2,
+        "warmup_s": _levels(0.1, 0.2, 0.5),
     },
     "host_device": {},
     "peer": {
@@ -94,11 +98,11 @@ _CPU: dict[str, Settings] = {
     "collectives": {
         "ops": _OPS,
         "sizes": _levels(
-            [8, 64 * KiB, 1 * MiB, 16 * MiB],
+            [8, 64 * KiB, 16 * MiB],
             [8, 1 * KiB, 64 * KiB, 1 * MiB, 16 * MiB, 64 * MiB],
             [8, 64, 1 * KiB, 16 * KiB, 64 * KiB, 256 * KiB, 1 * MiB, 4 * MiB, 16 * MiB, 64 * MiB, 256 * MiB],
         ),
-        "budget_s": _levels(0.15, 0.6, 2.0),
+        "budget_s": _levels(0.12, 0.6, 2.0),
         "latency_op": "all_reduce",
         "latency_bytes": 64 * KiB,
         "latency_iterations": _levels(320, 1000, 5000),
@@ -118,8 +122,8 @@ _CPU: dict[str, Settings] = {
         "sequence": 128,
         "batch_per_rank": 4,
         "dtype": "fp32",
-        "steps": _levels(12, 40, 200),
-        "warmup_steps": _levels(3, 8, 20),
+        "steps": _levels(10, 40, 200),
+        "warmup_steps": _levels(2, 8, 20),
     },
 }
 

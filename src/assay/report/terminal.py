@@ -19,6 +19,8 @@ from assay.report.data import ReportData
 from assay.units import show
 
 WIDTH = 80
+#: More findings than this are counted here and listed in the report.
+_FINDINGS_SHOWN = 6
 
 #: Shape and colour of each verdict; the word stands beside it, so that neither is needed to read it.
 _MARK = {
@@ -124,8 +126,12 @@ def _subject_line(judgement: Judgement, name: str) -> Text:
 
 def _findings(data: ReportData) -> Iterator[RenderableType]:
     found = view.findings(data)
-    if found:
-        yield from _section(data, "report.findings", *(_finding(data, finding) for finding in found))
+    shown: list[RenderableType] = [_finding(data, finding) for finding in found[:_FINDINGS_SHOWN]]
+    if len(found) > _FINDINGS_SHOWN:
+        more = Message.of("report.more_findings", more=len(found) - _FINDINGS_SHOWN)
+        shown.append(Text(data.texts.say(more), style="dim"))
+    if shown:
+        yield from _section(data, "report.findings", *shown)
 
 
 def _finding(data: ReportData, finding: Finding) -> RenderableType:

@@ -1,0 +1,1 @@
+"""Speed as ratios and counts: `make bench`. Each module has `run() -> list[Figure]`."""

@@ -1,0 +1,26 @@
+"""Diagnosing files: reading them, and joining the doctor with the words for people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import IO
+
+from assay.doctor.diagnose import Diagnosis, diagnose
+from assay.doctor.registry import load_plugins
+from assay.errors import InputError
+from assay.store.bundle import read_artefacts
+
+
+def doctor(paths: Sequence[str], *, stdin: IO[bytes] | None = None) -> Diagnosis:
+    """Diagnose files, folders and archives; `-` or nothing is standard input.
+
+    Raises `InputError` when there is nothing to read, or an archive is not safe to open.
+    """
+    load_plugins()
+    diagnosis = diagnose(read_artefacts(list(paths) or ["-"], stdin or sys.stdin.buffer))
+    if not diagnosis.readings:
+        raise InputError(
+            "no file is in what was given", where=", ".join(paths), fix="give logs, dumps or a bundle"
+        )
+    return diagnosis

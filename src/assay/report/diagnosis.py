@@ -1,0 +1,155 @@
+"""A diagnosis for people and for programs: the action and its target first, then why, then what was read."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from assay.catalog.findings import finding as kind_of
+from assay.catalog.messages import Texts
+from assay.codec.answer import SCHEMA_VERSION, finding_object
+from assay.doctor.diagnose import CAUSE_FRAC, Diagnosis, Outcome
+from assay.doctor.registry import rules
+from assay.doctor.timeline import Moment
+from assay.domain.finding import Finding
+
+WIDTH = 80
+#: From this confidence on the evidence is said to prove the cause.
+PROVEN_FRAC = 0.8
+_SHOWN, _EVIDENCE_SHOWN = 6, 3
+
+
+def how_sure(finding: Finding) -> str:
+    """`proven`, `likely` or `possible`."""
+    sure = finding.confidence_frac
+    return "proven" if sure >= PROVEN_FRAC else "likely" if sure >= CAUSE_FRAC else "possible"
+
+
+def because(finding: Finding, texts: Texts) -> str:
+    """Why it follows, with a hedge where it is not proven."""
+    return f"{texts.say(finding.because)} {texts.label(f'doctor.sure.{how_sure(finding)}')}"
+
+
+def answer(diagnosis: Diagnosis, texts: Texts, *, assay_version: str) -> dict[str, object]:
+    """The JSON object of `assay doctor`; keys are only ever added."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": "doctor",
+        "assay_version": assay_version,
+        "verdict": diagnosis.verdict.value,
+        "findings": [_finding(finding, texts) for finding in diagnosis.findings],
+        "looked_for": list(diagnosis.looked_for),
+        "not_lookable": {code: list(kinds) for code, kinds in diagnosis.not_lookable},
+        "unread": [
+            {
+                "file": r.file,
+                "lines": r.lines,
+                "kinds": r.kinds,
+                "unread": r.unread,
+                "first_unread": r.first_unread,
+                "problem": r.problem,
+            }
+            for r in diagnosis.readings
+        ],
+    }
+
+
+def _finding(finding: Finding, texts: Texts) -> dict[str, object]:
+    def words(code: str) -> tuple[str, Sequence[str]]:
+        found = texts.finding(code)
+        return found.title, found.fixes
+
+    told = finding_object(finding, texts.say, words)
+    return told | {
+        "because": because(finding, texts),
+        "how_sure": how_sure(finding),
+        "source": kind_of(finding.code).source,
+    }
+
+
+def plain_text(diagnosis: Diagnosis, texts: Texts) -> str:
+    """80 columns: what to do and to what, then each cause with its proof, then what was read."""
+    out = io.StringIO()
+    console = Console(file=out, width=WIDTH, color_system=None, force_terminal=False, highlight=False)
+    for indent, line in _lines(diagnosis, texts):
+        console.print(Padding(Text(line), (0, 0, 0, indent)))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+
+
+def _lines(diagnosis: Diagnosis, texts: Texts) -> Iterator[tuple[int, str]]:
+    first = diagnosis.first
+    if first is None:
+        yield 0, "Nothing to do."
+        yield 0, f"{texts.label('doctor.verdict.none')}: {len(diagnosis.readings)} files read."
+    else:
+        yield 0, _action(first, texts)
+        yield 0, f"→ {first.subject}: {texts.finding(first.code).title} [{first.severity.value}]"
+        if diagnosis.verdict is Outcome.UNDECIDED:
+            yield 0, f"{texts.label('doctor.verdict.undecided')}:"
+    open_ones = [f for f in diagnosis.findings if f.follows_from is None]
+    for number, finding in enumerate(open_ones[:_SHOWN], 1):
+        yield 0, ""
+        yield from _told(number, finding, diagnosis.findings, texts)
+    if len(open_ones) > _SHOWN:
+        yield 0, f"… and {len(open_ones) - _SHOWN} more; --json shows all."
+    yield 0, ""
+    yield from _read(diagnosis)
+
+
+def _action(finding: Finding, texts: Texts) -> str:
+    """The first fix, cut to one line of the terminal."""
+    fixes = texts.finding(finding.code).fixes
+    action = re.split("[;；]", fixes[0])[0] if fixes else finding.code
+    return action if cell_len(action) <= WIDTH else set_cell_size(action, WIDTH - 1).rstrip() + "…"
+
+
+def _told(number: int, finding: Finding, every: Sequence[Finding], texts: Texts) -> Iterator[tuple[int, str]]:
+    words = texts.finding(finding.code)
+    yield 0, f"{number}. {words.title} ({finding.code}, {finding.severity.value}, {how_sure(finding)})"
+    yield 3, f"at {finding.subject}"
+    yield 3, because(finding, texts)
+    for proof in finding.evidence[:_EVIDENCE_SHOWN]:
+        yield 3, f"{proof.file}:{proof.line}: {proof.text[:160]}"
+    if len(finding.evidence) > _EVIDENCE_SHOWN:
+        yield 3, f"… {len(finding.evidence) - _EVIDENCE_SHOWN} more lines"
+    for fix in words.fixes:
+        yield 3, f"• {fix}"
+    echoes = [f.code for f in every if f.follows_from == finding.code]
+    if echoes:
+        yield 3, f"explains: {', '.join(dict.fromkeys(echoes))}"
+
+
+def _read(diagnosis: Diagnosis) -> Iterator[tuple[int, str]]:
+    for reading in diagnosis.readings[:20]:
+        kinds = ", ".join(sorted(reading.kinds)) or "nothing known"
+        unread = f"; {reading.unread} of {reading.lines} lines unread" if reading.unread else ""
+        problem = f"; {reading.problem}" if reading.problem else ""
+        yield 0, f"read {reading.file}: {kinds}{unread}{problem}"
+    if len(diagnosis.readings) > 20:
+        yield 0, f"… and {len(diagnosis.readings) - 20} more files"
+    yield 0, f"looked for and not seen: {len(diagnosis.looked_for)} other causes (--json lists them)"
+    if diagnosis.not_lookable:
+        wanted = sorted({kind for _, kinds in diagnosis.not_lookable for kind in kinds})
+        yield 0, f"not given, so not looked at: {', '.join(wanted)}"
+
+
+def explained(code: str, texts: Texts) -> str:
+    """What a code means: title, why, what to do, where it is read, and its source."""
+    kind, words = kind_of(code), texts.finding(code)
+    reads = sorted({read for one in rules() if code in one.codes for read in one.reads})
+    lines = [f"{code}: {words.title}", f"severity: {kind.severity.value}", "", words.why, ""]
+    lines += [f"• {fix}" for fix in words.fixes]
+    lines += ["", f"read in: {', '.join(reads) or 'measurements'}", f"source: {kind.source}"]
+    return "\n".join(lines) + "\n"
+
+
+def story(moments: Sequence[Moment]) -> str:
+    """The timeline as text, one event a line."""
+    width = max((len(m.at) for m in moments), default=0)
+    return "".join(f"{m.at:<{width}}  {m.who:<16} {m.file}:{m.line}: {m.text[:160]}\n" for m in moments)
