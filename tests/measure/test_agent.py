@@ -142,9 +142,10 @@ def test_a_resumed_plan_repeats_no_whole_restart_and_uses_no_number_twice():
 
 
 def test_the_worker_needs_torch_alone(run_benchmark, tmp_path):
-    """An environment with torch and what torch itself requires, without NumPy and everything else of Assay's."""
+    """An environment with torch and what torch itself requires, without NumPy and the rest of Assay's needs."""
     python = torch_only(tmp_path)
-    probe = "import importlib.util as u; print([m for m in ('numpy', 'pydantic', 'click', 'ruamel') if u.find_spec(m)])"
+    names = ("numpy", "pydantic", "click", "ruamel")
+    probe = f"import importlib.util as u; print([m for m in {names} if u.find_spec(m)])"
     assert subprocess.run([python, "-c", probe], capture_output=True, text=True, check=True).stdout == "[]\n"
     worker = (python, "-m", "assay.measure.worker")
     measured = run_benchmark("gemm", worker=worker, **SHORT)
