@@ -142,7 +142,7 @@ def test_a_resumed_plan_repeats_no_whole_restart_and_uses_no_number_twice():
 
 
 def test_the_worker_needs_torch_alone(run_benchmark, tmp_path):
-    """An environment with torch and what torch itself requires, without NumPy and the rest of Assay's needs."""
+    """An environment with torch and what torch itself needs: no NumPy, nothing else that Assay uses."""
     python = torch_only(tmp_path)
     names = ("numpy", "pydantic", "click", "ruamel")
     probe = f"import importlib.util as u; print([m for m in {names} if u.find_spec(m)])"
