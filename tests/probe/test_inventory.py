@@ -17,8 +17,9 @@ from assay.probe import Fact, Roots, facts_to_json, inventory
 from assay.units import BASE_UNITS
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-PYTHON_3_10 = shutil.which("python3.10") or next(
-    (str(path) for path in (Path.home() / ".pyenv/versions").glob("3.10.*/bin/python3.10")), None
+# pyenv's shim of that name is there even where the version is not.
+PYTHON_3_10 = next(
+    map(str, (Path.home() / ".pyenv/versions").glob("3.10.*/bin/python3.10")), shutil.which("python3.10")
 )
 
 NO_LIBRARY = "libnvidia-ml-of-nobody.so"
