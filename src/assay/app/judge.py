@@ -26,7 +26,7 @@ from assay.app.options import json_option, judging
 @json_option
 def judge(
     paths: tuple[Path, ...],
-    profile: str,
+    profile: str | None,
     claims: Path | None,
     lang: str,
     partial: bool,

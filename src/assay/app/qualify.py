@@ -26,7 +26,7 @@ def qualify(
     seed: int,
     out: Path | None,
     resume: Path | None,
-    profile: str,
+    profile: str | None,
     claims: Path | None,
     lang: str,
     until_decided: bool,
