@@ -8,6 +8,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Speed is measured in benchmarks/, on a quiet machine; a busy one must not fail a test.
+settings.register_profile("assay", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("assay")
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -59,7 +59,7 @@ for p in /proc/[0-9]*; do
   pid=${p#/proc/}
   state=$(sed -n 's/^State:[^A-Za-z]*\([A-Za-z]\).*/\1/p' $p/status 2>/dev/null)
   parent=$(sed -n 's/^PPid:[^0-9]*//p' $p/status 2>/dev/null)
-  grep -q python $p/comm 2>/dev/null || grep -q -a python $p/cmdline 2>/dev/null || continue
+  grep -qE '^(python|pt_main)' $p/comm 2>/dev/null || continue
   echo "## rank $rank of $world pid $pid parent $parent state $state wait $(cat $p/wchan 2>/dev/null)"
   command -v py-spy >/dev/null && timeout 20 py-spy dump --nonblocking --pid $pid 2>/dev/null
 done
@@ -116,9 +116,9 @@ def hosts_of_job(job: str) -> tuple[str, ...]:
 
 
 def gathered(hosts: Sequence[str], *, ranks: bool) -> Iterator[tuple[str, list[str]]]:
-    """(host, transcript lines) of every host that answers in time; `localhost` is asked without ssh."""
+    """(`host/live`, transcript lines) of every host in time; `localhost` is asked without ssh."""
     with ThreadPoolExecutor(max_workers=min(64, len(hosts))) as pool:
-        yield from pool.map(lambda host: (host, _asked(host, script(ranks=ranks))), hosts)
+        yield from pool.map(lambda host: (f"{host}/live", _asked(host, script(ranks=ranks))), hosts)
 
 
 def _asked(host: str, text: str) -> list[str]:

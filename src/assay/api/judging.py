@@ -33,6 +33,7 @@ from assay.judge.claims import claim_findings, shortfalls
 from assay.judge.consistency import find_inconsistent
 from assay.judge.environment import environment_findings
 from assay.judge.families import Measured, gather
+from assay.judge.fleet import find_fleet
 from assay.judge.lint import lint_profile, require_sound
 from assay.judge.odd import find_odd
 from assay.judge.verdicts import judge as judge_readings
@@ -213,8 +214,10 @@ def _assess(
     )
     aggregated = measured.aggregated()
     short = shortfalls(promised, aggregated, datasheet, quantity)
+    fleet = find_fleet(measured, gathered.facts)
     findings: tuple[Finding, ...] = (
-        *find_odd(measured, gathered.run.events if gathered.run else ()),
+        *fleet.findings,
+        *find_odd(measured, gathered.run.events if gathered.run else (), told=fleet.families),
         *environment_findings(gathered.facts, ranks=gathered.info.ranks, readings=readings),
         *find_inconsistent(readings, quantity),
         *claim_findings(short),
@@ -222,7 +225,7 @@ def _assess(
     assessment = dataclasses.replace(
         assessment,
         findings=tuple(sorted(findings, key=lambda f: (f.severity.rank, f.code, f.subject))),
-        notes=(*gathered.notes, *_notes(profile, assessment, measured)),
+        notes=(*gathered.notes, *fleet.notes, *_notes(profile, assessment, measured)),
     )
     return ReportData(
         assessment=assessment,
@@ -284,8 +287,7 @@ def _expected(run: Run) -> tuple[Subject, ...]:
     """One subject per rank, in order: the GPU that each rank's own file is about, else the rank."""
     gpus: dict[int, Subject] = {}
     for reading in run.readings:
-        file = _RANK_FILE.search(reading.source)
-        if file and reading.subject.kind == "gpu":
+        if reading.subject.kind == "gpu" and (file := _RANK_FILE.search(reading.source)):
             gpus.setdefault(int(file[1]), reading.subject)
     if gpus:
         return tuple(subject for _, subject in sorted(gpus.items()))

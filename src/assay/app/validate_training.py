@@ -33,7 +33,7 @@ _FILES = click.argument(
 @json_option
 def training(files: tuple[Path, ...], cross: str | None, rows: bool, as_json: bool) -> int:
     """Predicted against measured step times of published runs (CSV, also .gz)."""
-    from assay.api.predicting import validate_training_files
+    from assay.api.validating import validate_training_files
 
     result = validate_training_files(files, cross=cross)
     _print(result, command="validate training", rows=rows, as_json=as_json)
@@ -46,7 +46,7 @@ def training(files: tuple[Path, ...], cross: str | None, rows: bool, as_json: bo
 @json_option
 def kernels(files: tuple[Path, ...], rows: bool, as_json: bool) -> int:
     """Predicted against measured times of matrix products and attention (CSV, also .gz)."""
-    from assay.api.predicting import validate_kernel_files
+    from assay.api.validating import validate_kernel_files
 
     result = validate_kernel_files(files)
     _print(result, command="validate kernels", rows=rows, as_json=as_json)
