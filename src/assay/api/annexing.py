@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from assay.catalog.devices import gpu
 from assay.catalog.messages import LANGUAGES, Texts
 from assay.catalog.profiles import find_profile
 from assay.catalog.quantities import quantity
 from assay.codec.claims import load_claims
-from assay.domain.message import Message
 from assay.errors import InputError, RunError
 from assay.judge.lint import lint_profile, require_sound
-from assay.catalog.devices import gpu
 from assay.qualify.annex import Terms, changed_lines, document, read_terms, to_markdown
 from assay.qualify.verify import Verification, check_annex, identities
 from assay.report.annex_page import annex_html
@@ -46,6 +45,17 @@ def annex(
     return terms, annex_html(doc) if html else to_markdown(doc)
 
 
+def save(path: Path, text: str) -> None:
+    """Write the annex; an annex that is there may be signed, so it is never replaced."""
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(f"{path} is there already", fix="give another --out, or remove it") from None
+    except OSError as fault:
+        raise InputError(f"cannot write {path}: {fault.strerror}", fix="give another --out") from None
+
+
 def verify(run: Path, *, annex_file: Path | None = None, partial: bool = False) -> Verification:
     """Check a run folder, and that it follows an annex; a folder that is no run is an error."""
     fault, run_hash, sealed = None, None, (run / HASHES).exists()
@@ -77,7 +87,6 @@ def _signed(file: Path) -> tuple[Terms, tuple[str, ...]]:
     except (OSError, UnicodeDecodeError) as fault:
         raise InputError(f"cannot read the annex: {fault}", where=str(file)) from None
     terms = read_terms(text, where=str(file))
-    documents = [document(terms, Texts(lang)) for lang in LANGUAGES]
-    if text.lstrip().startswith("<"):
-        return terms, () if any(annex_html(doc) == text for doc in documents) else (_say_page(),)
-    return terms, min((changed_lines(doc, text) for doc in documents), key=len)
+    render = annex_html if text.lstrip().startswith("<!doctype") else to_markdown
+    written = [render(document(terms, Texts(lang))) for lang in LANGUAGES]
+    return terms, min((changed_lines(page, text) for page in written), key=len)

@@ -37,6 +37,7 @@ from assay.judge.fleet import find_fleet
 from assay.judge.lint import lint_profile, require_sound
 from assay.judge.odd import find_odd
 from assay.judge.verdicts import judge as judge_readings
+from assay.predict.local import predict_training
 from assay.qualify.identity import datasheet_readings, readings_from_facts
 from assay.qualify.utilisation import mfu_readings
 from assay.report.data import ReportData, RunInfo, Series
@@ -200,7 +201,7 @@ def _assess(
 ) -> ReportData:
     datasheet = datasheet_readings(gathered.facts)
     promised = claims.readings if claims else ()
-    others = (*promised, *datasheet)
+    others = (*promised, *datasheet, *predict_training(gathered.readings))
     readings = (*gathered.readings, *mfu_readings(gathered.readings, datasheet))
     measured = gather(readings, quantity)
     assessment = judge_readings(

@@ -27,6 +27,8 @@ from assay.units import show
 SCHEMA_VERSION = 1
 _KEYS = ("schema_version", "profile", "claims", "workload", "restarts", "retest_days", "remedy_days")
 _EMBEDDED = re.compile(r"<!-- assay-annex ([0-9a-f]{64}) (\{.*\}) -->")
+#: What is asked of siblings is not what a promise is about.
+_ABOUT_SIBLINGS = (Op.UNIFORM, Op.SPREAD_AT_MOST)
 #: Where people write by hand.
 BLANK = "_" * 24
 
@@ -164,8 +166,8 @@ class _Sayer:
     def __init__(self, texts: Texts) -> None:
         self.texts = texts
 
-    def __call__(self, name: str, **values: MessageValue) -> str:
-        return self.texts.say(Message.of(f"annex.{name}", **values))
+    def __call__(self, code: str, /, **values: MessageValue) -> str:
+        return self.texts.say(Message.of(f"annex.{code}", **values))
 
 
 def _number(sections: Sequence[Section]) -> Iterator[Section]:
@@ -213,16 +215,16 @@ def _procedure(terms: Terms, say: _Sayer) -> Section:
 
 def _clause(at: int, c: Criterion, terms: Terms, say: _Sayer) -> Section:
     texts, known, restarts = say.texts, quantity(c.quantity), terms.restarts_of(c)
-    promise = claimed_for(c, terms.claims)
+    promise = None if c.op in _ABOUT_SIBLINGS else claimed_for(c, terms.claims)
     rows = [
-        (say("row.quantity"), f"{texts.quantity(c.quantity)} (`{c.quantity}`)"),
-        (say("row.recipe"), f"{c.recipe}; {say('recipe_digest', digest=c.recipe.digest)}"),
+        (say("row.quantity"), say("named", name=texts.quantity(c.quantity), id=c.quantity)),
+        (say("row.recipe"), _recipe(c, say)),
         (say("row.statistic"), _statistic(c, say)),
         (say("row.restarts"), say("exact") if known.exact else say("restarts", restarts=restarts)),
         (say("row.bound"), _bound(c, promise, say)),
         (say("row.claimed"), show(promise.value, promise.unit) if promise else say("nothing_claimed")),
-        (say("row.rule"), say(f"rule.{c.rule.value}")),
-        (say("row.retest"), say("retest", retest_days=terms.retest_days, restarts=2 * restarts)),
+        (say("row.rule"), say("rule.exact" if known.exact else f"rule.{c.rule.value}")),
+        (say("row.retest"), _retest(terms, None if known.exact else 2 * restarts, say)),
         (
             say("row.remedy"),
             say("remedy", remedy_days=terms.remedy_days) if c.required else say("shown_only"),
@@ -235,7 +237,21 @@ def _clause(at: int, c: Criterion, terms: Terms, say: _Sayer) -> Section:
     return Section(title=f"{c.clause or texts.quantity(c.quantity)} [{c.id}]", level=2, rows=tuple(rows))
 
 
+def _recipe(c: Criterion, say: _Sayer) -> str:
+    return (
+        say("recipe", recipe=str(c.recipe), digest=c.recipe.digest) if c.recipe.items else say("any_recipe")
+    )
+
+
+def _retest(terms: Terms, restarts: int | None, say: _Sayer) -> str:
+    if restarts is None:
+        return say("retest_exact", retest_days=terms.retest_days)
+    return say("retest", retest_days=terms.retest_days, restarts=restarts)
+
+
 def _statistic(c: Criterion, say: _Sayer) -> str:
+    if c.op is Op.UNIFORM and c.bound is None:
+        return say("statistic.alike")
     if c.op in (Op.UNIFORM, Op.SPREAD_AT_MOST, Op.PRESENT):
         return say(f"statistic.{c.op.value}")
     if c.over is Over.EACH:
@@ -273,9 +289,13 @@ def claimed_for(criterion: Criterion, claims: Claims) -> Reading | None:
 
 def _untested(terms: Terms, say: _Sayer) -> Iterator[Section]:
     """Promises that no clause tests: signing them means taking them on trust."""
-    tested = [claimed_for(c, terms.claims) for c in terms.profile.criteria]
+    criteria = [c for c in terms.profile.criteria if c.op not in _ABOUT_SIBLINGS]
+    tested = [claimed_for(c, terms.claims) for c in criteria]
     rows = [
-        (f"{say.texts.quantity(r.quantity)} (`{r.quantity}`)", f"{show(r.value, r.unit)}; {r.recipe}")
+        (
+            say("named", name=say.texts.quantity(r.quantity), id=r.quantity),
+            show(r.value, r.unit) + (f" ({r.recipe})" if r.recipe.items else ""),
+        )
         for r in terms.claims.readings
         if r not in tested
     ]
@@ -306,9 +326,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def changed_lines(doc: Document, text: str) -> tuple[str, ...]:
-    """Lines of the Markdown document that a signed copy no longer has; blanks may have been filled in."""
-    have = {line.strip() for line in text.splitlines()}
-    return tuple(
-        line for line in to_markdown(doc).splitlines() if BLANK not in line and line.strip() not in have
-    )
+def changed_lines(written: str, signed: str) -> tuple[str, ...]:
+    """Lines of the document as written that a signed copy no longer has; blanks may have been filled in."""
+    have = {line.strip() for line in signed.splitlines()}
+    return tuple(line for line in written.splitlines() if BLANK not in line and line.strip() not in have)

@@ -38,7 +38,7 @@ class Followed(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClauseCheck:
-    """One clause: `restarts` of the subject that has fewest, against those `asked` for, and the difference."""
+    """One clause: `restarts` of the subject with fewest, those `asked` for, and the difference."""
 
     criterion: Criterion
     followed: Followed
