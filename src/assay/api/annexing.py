@@ -12,6 +12,7 @@ from assay.codec.claims import load_claims
 from assay.errors import InputError, RunError
 from assay.judge.lint import lint_profile, require_sound
 from assay.qualify.annex import Terms, changed_lines, document, read_terms, to_markdown
+from assay.qualify.identity import readings_from_facts
 from assay.qualify.verify import Verification, check_annex, identities
 from assay.report.annex_page import annex_html
 from assay.store.run import HASHES, check_seal, open_run
@@ -68,7 +69,7 @@ def verify(run: Path, *, annex_file: Path | None = None, partial: bool = False) 
     checked = None
     if annex_file is not None:
         terms, changed = _signed(annex_file)
-        checked = check_annex(terms, read.readings, changed)
+        checked = check_annex(terms, (*read.readings, *readings_from_facts(read.facts)), changed)
     return Verification(
         run=read.manifest.run,
         run_hash=run_hash,

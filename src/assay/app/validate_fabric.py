@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from assay.app.options import json_option
+from assay.app.scores import headed, percent, print_validation
 
 if TYPE_CHECKING:
     from assay.domain.cluster import Node
-    from assay.domain.score import Validation
     from assay.fabric.validate import ChoiceValidation
 
 files_argument = click.argument(
@@ -38,7 +38,7 @@ def collectives(files: Sequence[Path], cross: str | None, as_json: bool) -> int:
         for row in read_published(file.read_text(encoding="utf-8").splitlines(), str(file))
     ]
     result = validate_collectives(rows, cross=cross == "source")
-    click.echo(json.dumps(collectives_answer(result), indent=2) if as_json else _errors(result))
+    print_validation(result, command="validate collectives", as_json=as_json)
     return 0
 
 
@@ -78,38 +78,6 @@ class _Topologies:
         return self._known[name]
 
 
-def collectives_answer(result: Validation) -> dict[str, object]:
-    """The JSON object of a validation of times."""
-    rows = [
-        {
-            "id": row.id,
-            "file": row.file,
-            "line": row.line,
-            "groups": list(row.groups),
-            "unit": row.unit,
-            "measured": row.measured,
-            "predicted": row.predicted,
-            "low": row.low,
-            "high": row.high,
-            "error_frac": row.error_frac,
-            "skipped": row.skipped,
-        }
-        for row in result.rows
-    ]
-    groups = {
-        name: {
-            "n": g.n,
-            "skipped": g.skipped,
-            "median_abs_error_frac": g.median_abs_error_frac,
-            "p90_abs_error_frac": g.p90_abs_error_frac,
-            "bias_frac": g.bias_frac,
-            "coverage_frac": g.coverage_frac,
-        }
-        for name, g in result.groups.items()
-    }
-    return _headed("validate collectives", rows, groups) | {"cross": result.cross, "fitted": result.fitted}
-
-
 def choices_answer(result: ChoiceValidation) -> dict[str, object]:
     """The JSON object of a validation of choices."""
     rows = [
@@ -140,36 +108,12 @@ def choices_answer(result: ChoiceValidation) -> dict[str, object]:
         }
         for name, g in result.groups.items()
     }
-    return _headed("validate choices", rows, groups)
-
-
-def _headed(command: str, rows: Sequence[object], groups: Mapping[str, object]) -> dict[str, object]:
-    from assay import __version__
-
-    return {
-        "schema_version": 1,
-        "command": command,
-        "assay_version": __version__,
-        "rows": rows,
-        "groups": groups,
-    }
-
-
-def _errors(result: Validation) -> str:
-    lines = [f"{'group':<36} {'rows':>6} {'skipped':>8} {'median':>8} {'p90':>8} {'bias':>8} {'in range':>9}"]
-    for name, g in result.groups.items():
-        shown = (g.median_abs_error_frac, g.p90_abs_error_frac, g.bias_frac, g.coverage_frac)
-        lines.append(f"{name:<36} {g.n:>6} {g.skipped:>8} " + " ".join(f"{_percent(x):>8}" for x in shown))
-    return "\n".join(lines)
+    return headed("validate choices") | {"rows": rows, "groups": groups}
 
 
 def _agreement(result: ChoiceValidation) -> str:
     lines = [f"{'group':<36} {'points':>7} {'agree':>8} {'regret':>8} {'graphs':>8}"]
     for name, g in result.groups.items():
         shown = (g.agreement_frac, g.median_regret_frac, g.graphs_equal_frac)
-        lines.append(f"{name:<36} {g.n:>7} " + " ".join(f"{_percent(x):>8}" for x in shown))
+        lines.append(f"{name:<36} {g.n:>7} " + " ".join(f"{percent(x):>8}" for x in shown))
     return "\n".join(lines)
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value * 100:.1f} %"
