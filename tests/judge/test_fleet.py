@@ -89,6 +89,13 @@ def test_cohorts_that_are_the_same_nodes_are_told_together() -> None:
         assert "{" not in said
 
 
+@pytest.mark.parametrize("what", ["gemm.bf16.rate", "peer.bandwidth"])
+def test_half_of_the_nodes_are_one_finding_even_where_nothing_tells_them_apart(what: str) -> None:
+    found = fleet((f"nodes:12-23:{what}:-5%",))
+    assert named(found) == [("COHORTS_DIFFER", "cluster")]
+    assert "node12, node13, node14, node15 +8" in Texts("en").say(found.findings[0].because)
+
+
 def test_healthy_fleets_have_no_finding_and_say_so() -> None:
     found = [fleet(seed=seed, **LEAVES, firmware=("28.39", 0, 11)) for seed in range(6)]
     assert [named(f) for f in found] == [[]] * 6

@@ -29,6 +29,10 @@ _KEYS = (
 NODES_LEAST = 3
 #: This share of a cohort's nodes must be slow by themselves; else it is some node of it that is slow.
 _SHARE_LEAST = 0.8
+#: Two kinds of node that nothing on record tells apart have at least so many nodes, and an eighth, each; and
+#: the gap between them is so many times what nodes of one kind differ by. Of healthy nodes it is under 2.
+_KIND_LEAST, _GAP_SIGMA = 6, 4.0
+_NAMES_SHOWN = 4
 #: The error of a median against that of a mean of normal values, √(π/2).
 _MEDIAN_ERROR = math.sqrt(math.pi / 2)
 
@@ -36,7 +40,8 @@ _MEDIAN_ERROR = math.sqrt(math.pi / 2)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:
     """The nodes that have one value of a key. `size` is how much slower they are, in log units;
-    `also` are other "key value" that exactly these nodes share; `at` is a row of the table to show.
+    `also` are other "key value" that exactly these nodes share; `at` is a row of the table to show. The key
+    is empty where nothing on record tells these nodes from the others.
     """
 
     key: str
@@ -114,7 +119,45 @@ def take_out_cohorts(
         found.append(best.told(also))
         values = _within(table, values, best.label)
         labels.remove(best.label)
+    unknown = _two_kinds(table, values)
+    for candidate in _slow_cohorts(table, values, unknown, matters) if unknown else ():
+        if candidate.p <= error_frac:
+            found.append(candidate.told(()))
+            values = _within(table, values, candidate.label)
     return found, values
+
+
+def _two_kinds(table: Table, values: Floats) -> _Label | None:
+    """Nodes in two kinds by their speed alone, where these lie far apart; None where they do not.
+
+    A node is known by the faster quarter of its values: between two kinds of node a link has the pace of
+    the slower, so that a good node has many slow links, but a slow one has no fast ones.
+    """
+    count = len(table.nodes)
+    ends = [table.node.of] if isinstance(table, Inside) else [table.source.of, table.target.of]
+    typical = median(values, axis=1)
+    speed = np.array(
+        [_quarter(typical[np.any([end == node for end in ends], axis=0)]) for node in range(count)]
+    )
+    order = np.argsort(speed)
+    gap = np.diff(speed[order])
+    least = max(_KIND_LEAST, count // 8)
+    if count < 2 * least or not np.isfinite(speed).all():
+        return None
+    split = least + int(np.argmax(gap[least - 1 : count - least]))
+    fast, slow = speed[order[:split]], speed[order[split:]]
+    within = max(sigma((kind - np.median(kind))[:, None]) for kind in (fast, slow))
+    if gap[split - 1] <= _GAP_SIGMA * within:
+        return None
+    of = np.full(count, -1, dtype=np.int64)
+    of[order[split:]] = 0
+    names = [table.nodes[at] for at in sorted(order[split:].tolist())]
+    more = f" +{len(names) - _NAMES_SHOWN}" if len(names) > _NAMES_SHOWN else ""
+    return _Label("", (", ".join(names[:_NAMES_SHOWN]) + more,), of)
+
+
+def _quarter(values: Floats) -> float:
+    return float(np.nanquantile(values, 0.25)) if np.isfinite(values).any() else float("nan")
 
 
 @dataclass(frozen=True, slots=True)

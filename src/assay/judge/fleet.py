@@ -248,7 +248,7 @@ def _cohort(table: Table, cohort: Cohort) -> _Slow:
     return _Slow(
         code="LEAF_SLOW" if cohort.is_leaf else "COHORTS_DIFFER",
         subject=subject,
-        because="leaf" if cohort.is_leaf else "cohort",
+        because="leaf" if cohort.is_leaf else "cohort" if cohort.key else "unknown",
         size=cohort.size,
         family=table.family,
         row=int(table.rows[cohort.at]),
