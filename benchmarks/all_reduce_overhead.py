@@ -51,7 +51,7 @@ def _rank(rank: int, folder: str, results: Connection) -> None:
         benchmark="collectives",
         replicate=0,
         rank=rank,
-        world=2,
+        numbers=(0, 1),
         local_rank=rank,
         host="here",
         device="cpu",

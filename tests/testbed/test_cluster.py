@@ -22,7 +22,9 @@ def talk(cluster: Cluster, sender: str, receiver: str) -> dict[str, float]:
     try:
         assert server.stdout.readline() == "ready\n"
         words = cluster.command(sender, [sys.executable, TALK, cluster.address(receiver), PORT])
-        return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout)
+        return json.loads(
+            subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+        )
     finally:
         server.kill()
         server.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from assay.errors import InputError
-from assay.measure.agent import Machine
+from assay.measure.crew import Machine
 from assay.probe import Nvml, NvmlError, Roots
 from assay.probe.amd import amd_cards
 from assay.probe.cpu import read_cpus

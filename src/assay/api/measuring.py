@@ -15,17 +15,8 @@ from assay.api.machine import this_machine
 from assay.catalog.quantities import quantity
 from assay.domain.event import Event
 from assay.errors import RunError, unknown_name
-from assay.measure.agent import (
-    WORKER,
-    Agent,
-    Machine,
-    Outcome,
-    Progress,
-    Task,
-    plan,
-    programs_missing,
-    task_of,
-)
+from assay.measure.agent import Agent, Outcome, Progress, Task, plan, programs_missing, task_of
+from assay.measure.crew import WORKER, LocalCrew, World, world_of
 from assay.measure.registry import Benchmark, benchmarks
 from assay.measure.suites import Suite, suite
 from assay.store.append import set_aside_torn_tail, torn_tail
@@ -78,23 +69,22 @@ class Session:
         self._began_s = options.command_time_s or time.time()
         self.manifest, self._progress = _resume(options) if options.resume else (_create(options), {})
         self.folder = Path(options.out)
-        self.machine = _machine(self.manifest)
-        self.suite: Suite = suite(self.manifest.suite, on_gpu=self.machine.backend != "gloo")
+        self.world = _world(self.manifest)
+        self.suite: Suite = suite(self.manifest.suite, on_gpu=self.world.backend != "gloo")
         self.benchmarks = _chosen(self.manifest.only)
         self._agent = Agent(
             run=self.manifest.run,
             folder=self.folder,
-            machine=self.machine,
+            crew=LocalCrew(self.folder, self.world, worker=options.worker or WORKER),
             seed=self.manifest.seed,
             command_time_s=self._began_s,
-            worker=options.worker or WORKER,
         )
 
     def run(self) -> None:
         """Every task of the suite that has not been done; Ctrl-C is recorded and passed on."""
         runnable = []
         for benchmark in self.benchmarks:
-            reason = _obstacle(benchmark, self.machine)
+            reason = _obstacle(benchmark, self.world)
             if reason is None:
                 runnable.append(benchmark)
                 continue
@@ -126,9 +116,9 @@ class Session:
             raise
 
 
-def _obstacle(benchmark: Benchmark, machine: Machine) -> str | None:
+def _obstacle(benchmark: Benchmark, world: World) -> str | None:
     """Why a benchmark cannot run on this machine, or None."""
-    if benchmark.needs_gpu and machine.backend == "gloo":
+    if benchmark.needs_gpu and world.backend == "gloo":
         return "this machine has no GPU"
     lacking = programs_missing(benchmark)
     if not lacking:
@@ -199,14 +189,14 @@ def _progress_of(events: Iterable[Event]) -> dict[str, Progress]:
     return {name: Progress(whole=whole.get(name, 0), next_replicate=n) for name, n in following.items()}
 
 
-def _machine(manifest: Manifest) -> Machine:
+def _world(manifest: Manifest) -> World:
     machine = this_machine(manifest.ranks)
     if machine.backend != manifest.backend:
         raise RunError(
             f"run {manifest.run} was begun over {manifest.backend}, but now it would use {machine.backend}",
             fix="resume it with the same GPUs visible",
         )
-    return machine
+    return world_of([(range(manifest.ranks), machine)])
 
 
 def _chosen(only: tuple[str, ...] | None) -> tuple[Benchmark, ...]:
