@@ -114,6 +114,9 @@ class Agent:
         try:
             self.crew.start(self._spec(task))
             outcome, fates = self._watch(task, began)
+        except KeyboardInterrupt:
+            self.crew.hurry()
+            raise
         finally:
             torn = self.crew.stop()
         for rank, cut in torn.items():

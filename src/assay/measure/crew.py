@@ -145,6 +145,9 @@ class Crew(Protocol):
     def fates(self) -> Mapping[int, Fate]:
         """What became of each member's worker so far."""
 
+    def hurry(self) -> None:
+        """The run was told to stop: from now on wait only shortly for anything."""
+
     def stop(self) -> Mapping[int, int]:
         """Kill what still runs. Bytes of half lines that were set aside, by rank."""
 
@@ -197,16 +200,17 @@ class LocalCrew:
             if rank in here:
                 log = self._folder / "logs" / f"{spec['benchmark']}-{spec['replicate']}-rank-{rank:04d}.log"
                 self._logs.append(log)
-                self._processes[rank] = self._spawn(path, place, here[rank], log)
+                env = worker_environment(here[rank].address, spec["threads"][place])
+                self._processes[rank] = self._spawn(path, place, log, env)
 
-    def _spawn(self, spec: Path, place: int, seat: Seat, log: Path) -> subprocess.Popen[bytes]:
+    def _spawn(self, spec: Path, place: int, log: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
         with log.open("wb") as out:
             return subprocess.Popen(
                 [*self._worker, str(spec), str(place)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=worker_environment(seat),
+                env=env,
                 start_new_session=True,
             )
 
@@ -217,6 +221,9 @@ class LocalCrew:
             for rank, process in self._processes.items()
             for code in [process.poll()]
         }
+
+    def hurry(self) -> None:
+        """Nothing here takes long."""
 
     def stop(self) -> Mapping[int, int]:
         """Kill what still runs, and its children, by the process group that each worker leads; tidy up."""
@@ -250,18 +257,18 @@ def _is_stopped(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] == "T"
 
 
-def worker_environment(seat: Seat) -> dict[str, str]:
+def worker_environment(address: str, threads: int) -> dict[str, str]:
     """A worker's environment: its threads, the interface for Gloo, and nothing of the launcher's group."""
     env = {
         name: value
         for name, value in os.environ.items()
         if name not in _OF_LAUNCHERS_WHOLE and not name.startswith(_OF_LAUNCHERS)
     }
-    env["OMP_NUM_THREADS"] = str(seat.threads)
+    env["OMP_NUM_THREADS"] = str(threads)
     env["PYTHONPATH"] = os.pathsep.join(
         [str(Path(__file__).parents[2]), *filter(None, [env.get("PYTHONPATH")])]
     )
-    env.setdefault("GLOO_SOCKET_IFNAME", interface_of(seat.address))
+    env.setdefault("GLOO_SOCKET_IFNAME", interface_of(address))
     env.setdefault("NCCL_DEBUG", "WARN")
     return env
 

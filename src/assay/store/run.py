@@ -85,7 +85,7 @@ def create_run(path: str | os.PathLike[str], manifest: Manifest) -> Path:
         (folder / "samples").mkdir(parents=True, exist_ok=True)
         # "x" lets only one of two starts at the same moment have the folder.
         with open(folder / MANIFEST, "x", encoding="utf-8") as file:
-            file.write(json.dumps(_plain(manifest), indent=1, ensure_ascii=False) + "\n")
+            file.write(json.dumps(plain_manifest(manifest), indent=1, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
@@ -110,7 +110,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     except (OSError, UnicodeDecodeError) as fault:
         raise RunError(f"cannot read {file}: {fault}", where=str(file)) from None
     try:
-        return _manifest(read_object(text))
+        return manifest_of(read_object(text))
     except InputError as fault:
         raise RunError(
             fault.what, where=f"{file}:1", fix=fault.fix or "restore the file, or measure again"
@@ -228,14 +228,16 @@ def _taken(folder: Path) -> RunError:
     return RunError(f"{folder} is not empty and not a run", fix="give another folder with --out")
 
 
-def _plain(manifest: Manifest) -> dict[str, object]:
+def plain_manifest(manifest: Manifest) -> dict[str, object]:
+    """A manifest as it is written."""
     data = {key: getattr(manifest, key) for key in _KEYS if key != "schema_version"}
     return {"schema_version": SCHEMA_VERSION} | {
         key: list(value) if isinstance(value, tuple) else value for key, value in data.items()
     }
 
 
-def _manifest(data: dict[str, object]) -> Manifest:
+def manifest_of(data: dict[str, object]) -> Manifest:
+    """A manifest as it was written; raises `InputError` when it is none."""
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise InputError(
