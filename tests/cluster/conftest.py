@@ -17,8 +17,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "testbed"))
 
-from cluster import Cluster  # noqa: E402 - found through the line above
-from cluster_fixtures import namespace_cluster, standing_cluster  # noqa: E402
+from cluster_fixtures import namespace_cluster, standing_cluster
+
+from cluster import Cluster
 
 __all__ = ["namespace_cluster", "standing_cluster"]
 

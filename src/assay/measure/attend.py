@@ -68,7 +68,13 @@ def attend(
     agent = _Agent(channel, inbox, crew, shipper)
     ended = agent.serve()
     if not ended:
-        _say(folder, welcome["run"], "lead_lost", ranks, "the process that led the run was lost")
+        silent = channel.silent_s > SILENCE_S
+        how = f"was silent for {SILENCE_S:g} s" if silent else "was killed or lost its connection"
+        kind = "rank_late" if silent else "rank_lost"
+        lead = welcome["lead_ranks"]
+        _say(
+            folder, welcome["run"], kind if lead else "lead_lost", lead or ranks, f"the lead of the run {how}"
+        )
     return Attended(folder=folder, shared=shared, lead_lost=not ended)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import queue
 import secrets
 import socket
@@ -74,14 +73,22 @@ def members_of(joined: Sequence[tuple[Channel, Message]]) -> list[Member]:
 class RemoteCrew:
     """Workers on the machines of the agents that joined.
 
-    `missing` are ranks that were expected and did not come. A rank whose agent is gone or silent is out of
+    `missing` are ranks that were expected and did not come, `lead_ranks` those of this process itself. A rank whose agent is gone or silent is out of
     reach from then on, and later tasks go on without it.
     """
 
-    def __init__(self, members: Sequence[Member], *, inbox: Inbox, missing: Mapping[int, Absence]) -> None:
+    def __init__(
+        self,
+        members: Sequence[Member],
+        *,
+        inbox: Inbox,
+        missing: Mapping[int, Absence],
+        lead_ranks: Sequence[int] = (),
+    ) -> None:
         self._members = list(members)
         self._inbox = inbox
         self._missing = dict(missing)
+        self._lead_ranks = lead_ranks
         self._of = {member.channel: member for member in self._members}
         self._world = world_of([(m.ranks, _with_cores(m, self._members)) for m in self._members])
         self._folder = Path()
@@ -109,6 +116,7 @@ class RemoteCrew:
                     "manifest": dict(manifest),
                     "token": token,
                     "host": member.host,
+                    "lead_ranks": list(self._lead_ranks),
                     "sizes": self._sizes(member),
                 }
             )
@@ -116,12 +124,10 @@ class RemoteCrew:
         (folder / TOKEN).unlink(missing_ok=True)
 
     def _sizes(self, member: Member) -> dict[str, int]:
-        names = [
-            f(r) for r in member.ranks for f in ("rank-{:04d}.jsonl".format, "samples/rank-{:04d}.f64".format)
-        ]
-        return {
-            name: os.path.getsize(self._folder / name) for name in names if (self._folder / name).exists()
-        }
+        """How much of the member's files is here already, from an earlier part of the run."""
+        forms = ("rank-{:04d}.jsonl", "samples/rank-{:04d}.f64")
+        paths = [self._folder / form.format(rank) for rank in member.ranks for form in forms]
+        return {str(p.relative_to(self._folder)): p.stat().st_size for p in paths if p.exists()}
 
     def present(self) -> tuple[Seat, ...]:
         """The ranks whose agents answer."""

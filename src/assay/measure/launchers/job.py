@@ -136,7 +136,7 @@ class Reception:
             if rank not in self._arrived
         }
         members: list[Member] = members_of(list(self._arrived.values()))
-        return RemoteCrew(members, inbox=self.inbox, missing=missing)
+        return RemoteCrew(members, inbox=self.inbox, missing=missing, lead_ranks=[0])
 
     def refuse(self, reason: str) -> None:
         """Send everyone away who has come."""
