@@ -53,7 +53,7 @@ def _rank(rank: int, folder: str, results: Connection) -> None:
         rank=rank,
         numbers=(0, 1),
         local_rank=rank,
-        host="here",
+        hosts=("here", "here"),
         device="cpu",
         backend="gloo",
         seed=1,

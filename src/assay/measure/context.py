@@ -21,7 +21,7 @@ class Context:
     """One rank inside one benchmark.
 
     `rank` counts the ranks that take part in this task; `numbers` are their numbers in the run, which name
-    subjects and files and differ from it where ranks of the run are lost.
+    subjects and files and differ from it where ranks of the run are lost; `hosts` are the hosts of each.
 
     `device` is `cpu` or `cuda:<i>`; `backend` what carries tensors of that device. `settings` are the
     suite's numbers for this benchmark. `launched_s` is when the agent started this restart's workers,
@@ -37,7 +37,7 @@ class Context:
     rank: int
     numbers: tuple[int, ...]
     local_rank: int
-    host: str
+    hosts: tuple[str, ...]
     device: str
     backend: str
     seed: int
@@ -54,6 +54,11 @@ class Context:
     def world(self) -> int:
         """How many ranks take part."""
         return len(self.numbers)
+
+    @property
+    def host(self) -> str:
+        """The host that this rank is on."""
+        return self.hosts[self.rank]
 
     @property
     def number(self) -> int:

@@ -73,8 +73,8 @@ def members_of(joined: Sequence[tuple[Channel, Message]]) -> list[Member]:
 class RemoteCrew:
     """Workers on the machines of the agents that joined.
 
-    `missing` are ranks that were expected and did not come, `lead_ranks` those of this process itself. A rank whose agent is gone or silent is out of
-    reach from then on, and later tasks go on without it.
+    `missing` are ranks that were expected and did not come, `lead_ranks` those of this process itself.
+    A rank whose agent is gone or silent is out of reach from then on, and later tasks go on without it.
     """
 
     def __init__(

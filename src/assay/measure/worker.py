@@ -22,6 +22,7 @@ from typing import Any
 from assay.errors import AssayError, MeasurementError
 from assay.measure.context import Context
 from assay.measure.registry import Benchmark, find
+from assay.measure.sockets import record_retransmits
 from assay.store.append import LineFile, SampleFile
 
 _PR_SET_PDEATHSIG = 1
@@ -44,6 +45,8 @@ def main(argv: list[str] | None = None) -> int:
     except (RuntimeError, ImportError, OSError, ValueError) as error:
         return _fail(context, benchmark, f"the ranks did not find each other: {_first_line(error)}")
     code = _run(context, benchmark)
+    if len(set(context.hosts)) > 1:
+        record_retransmits(context, dict(zip(spec["addresses"], context.hosts, strict=True)))
     _leave(context, code)
     context.lines.sync()
     context.samples.sync()
@@ -82,7 +85,7 @@ def _context(spec: dict[str, Any], rank: int) -> Context:
         rank=rank,
         numbers=tuple(spec["members"]),
         local_rank=spec["local_ranks"][rank],
-        host=spec["hosts"][rank],
+        hosts=tuple(spec["hosts"]),
         device=spec["devices"][rank],
         backend=spec["backend"],
         seed=spec["seed"],

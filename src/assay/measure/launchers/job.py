@@ -121,9 +121,10 @@ class Reception:
         while len(self._arrived) < self._job.world and (left_s := end - time.monotonic()) > 0:
             try:
                 channel, hello = self._arrivals.get(timeout=min(left_s, 0.5))
+                self._admit(channel, hello, version)
             except queue.Empty:
-                continue
-            self._admit(channel, hello, version)
+                for waiting, _ in self._arrived.values():
+                    waiting.send({"type": "beat"})
         self._listener.close()
         if 0 not in self._arrived:
             raise EnvironmentLackError(
