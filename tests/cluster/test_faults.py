@@ -77,3 +77,10 @@ def test_a_clock_250_ms_off(qualify, victim):
     fake = ["env", f"LD_PRELOAD={library}", "FAKETIME=+0.25s", "FAKETIME_DONT_FAKE_MONOTONIC=1"]
     answer = qualify("--suite", "quick", "--only", "clock", "--json", before={rank: fake})
     assert findings(answer, "CLOCK_OFFSET") == [("CLOCK_OFFSET", f"rank:{rank}")]
+
+
+def test_a_rank_starved_of_its_processor(qualify, victim):
+    """Four ranks want more than there is, and the kernel serves one of them last."""
+    rank = victim(range(4))
+    answer = qualify("--suite", "quick", "--only", "gemm", "--json", before={rank: ["nice", "-n", "19"]})
+    assert findings(answer, "RANK_STARVED") == [("RANK_STARVED", f"rank:{rank}")]

@@ -17,6 +17,7 @@ from assay.measure.attend import Attended, attend, hello_of
 from assay.measure.channel import Message
 from assay.measure.crew import WORKER
 from assay.measure.launchers.job import Job, Reception, connect, job_of
+from assay.measure.launchers.ssh import SSH, HostsReception, read_hosts
 from assay.measure.remote import RemoteCrew
 from assay.store.run import Manifest, create_run, manifest_of, plain_manifest, read_manifest
 
@@ -39,14 +40,13 @@ def attend_job(
     channel, address = connect(job, hello, wait_s=wait_s)
     return attend(
         channel,
-        ranks=[job.rank],
         machine=dataclasses.replace(machine, address=address),
-        folder_for=lambda welcome: _folder(welcome, out),
+        folder_for=lambda welcome: run_folder(welcome, out),
         worker=worker or WORKER,
     )
 
 
-def _folder(welcome: Message, out: Path | None) -> Path:
+def run_folder(welcome: Message, out: Path | None) -> Path:
     """The run folder of this machine: that of rank 0 where it can be seen here, or one of the same run."""
     folder = out or Path(welcome["folder"])
     manifest = manifest_of(welcome["manifest"])
@@ -60,18 +60,29 @@ def _folder(welcome: Message, out: Path | None) -> Path:
 
 
 class Gathering:
-    """The crew that rank 0 of a job has gathered; its own rank attends in a thread of this process."""
+    """The crew that a lead has gathered: the ranks of a job of which it is rank 0, or hosts over ssh.
 
-    def __init__(self, job: Job, *, out: Path, wait_s: float, worker: tuple[str, ...] | None) -> None:
-        self._reception = Reception(job)
-        threading.Thread(
-            target=self._attend,
-            args=(job,),
-            kwargs={"out": out, "wait_s": wait_s, "worker": worker},
-            daemon=True,
-        ).start()
+    In a job the lead's own rank attends in a thread of this process. `tell` is told of hosts that do not
+    answer.
+    """
+
+    def __init__(self, reception: Reception | HostsReception, *, wait_s: float) -> None:
+        self._reception = reception
         with self.refusing():
-            self.crew: RemoteCrew = self._reception.gather(version=__version__, wait_s=wait_s)
+            self.crew: RemoteCrew = reception.gather(version=__version__, wait_s=wait_s)
+
+    @classmethod
+    def of_job(cls, job: Job, *, out: Path, wait_s: float, worker: tuple[str, ...] | None) -> Gathering:
+        """The ranks of a job, of which this process is rank 0."""
+        reception = Reception(job)
+        how = {"out": out, "wait_s": wait_s, "worker": worker}
+        threading.Thread(target=_attend_beside, args=(job,), kwargs=how, daemon=True).start()
+        return cls(reception, wait_s=wait_s)
+
+    @classmethod
+    def of_hosts(cls, hosts: Path, *, ssh: str | None, ranks: int | None, wait_s: float) -> Gathering:
+        """The hosts of a file, over ssh or what is given in its stead."""
+        return cls(HostsReception(read_hosts(hosts), ssh=ssh or SSH, ranks=ranks), wait_s=wait_s)
 
     @contextlib.contextmanager
     def refusing(self) -> Iterator[None]:
@@ -87,8 +98,14 @@ class Gathering:
         self.crew.welcome(folder.absolute(), manifest.run, plain_manifest(manifest))
         return self.crew
 
-    def _attend(self, job: Job, *, out: Path, wait_s: float, worker: tuple[str, ...] | None) -> None:
-        try:
-            attend_job(job, out=out, wait_s=wait_s, worker=worker)
-        except AssayError as error:
-            print(f"assay: rank {job.rank}: {error}", file=sys.stderr)  # noqa: T201 - a thread has no caller
+    def close(self) -> None:
+        """Let everyone go."""
+        self.crew.end()
+        self._reception.close()
+
+
+def _attend_beside(job: Job, *, out: Path, wait_s: float, worker: tuple[str, ...] | None) -> None:
+    try:
+        attend_job(job, out=out, wait_s=wait_s, worker=worker)
+    except AssayError as error:
+        print(f"assay: rank {job.rank}: {error}", file=sys.stderr)  # noqa: T201 - a thread has no caller

@@ -32,8 +32,8 @@ class MeasureOptions:
     """What to measure: `ranks` None is one per GPU (two without), `only` None is every benchmark.
 
     `worker` replaces the command that starts a worker, for tests and containers. `command_time_s` is when
-    the user's command began. `job` is the place in a launcher's job, of which this is rank 0, and `wait_s`
-    how long to wait for its other ranks.
+    the user's command began. `job` is the place in a launcher's job, of which this is rank 0; `hosts` is a
+    file of hosts to measure over `ssh`, a command with `{host}` in it. `wait_s` is how long to wait for them.
     """
 
     out: Path
@@ -46,6 +46,8 @@ class MeasureOptions:
     command_time_s: float | None = None
     worker: tuple[str, ...] | None = None
     job: Job | None = None
+    hosts: Path | None = None
+    ssh: str | None = None
     wait_s: float = 60.0
 
 
@@ -72,15 +74,12 @@ class Session:
         self._watcher = watcher
         self._began_s = options.command_time_s or time.time()
         self.folder = Path(options.out)
-        self._gathering = (
-            Gathering(options.job, out=options.out, wait_s=options.wait_s, worker=options.worker)
-            if options.job
-            else None
-        )
+        self._gathering = _gathering(options)
         if self._gathering:
             with self._gathering.refusing():
                 self.world = self._gathering.crew.world
-                self.manifest, self._progress = _begun(options, self.world)
+                missing = len(self._gathering.crew.absences())
+                self.manifest, self._progress = _begun(options, self.world, missing)
             crew: Crew = self._gathering.welcomed(self.folder, self.manifest)
         else:
             self.world = world_of([_alone(options)])
@@ -99,7 +98,7 @@ class Session:
     def close(self) -> None:
         """Let the other processes of the job go."""
         if self._gathering:
-            self._gathering.crew.end()
+            self._gathering.close()
 
     def run(self) -> None:
         """Every task of the suite that has not been done; Ctrl-C is recorded and passed on."""
@@ -162,6 +161,15 @@ def measure(options: MeasureOptions, watcher: Watcher | None = None) -> Path:
     return session.folder
 
 
+def _gathering(options: MeasureOptions) -> Gathering | None:
+    """The other processes or hosts that take part; None on a machine of its own."""
+    if options.job:
+        return Gathering.of_job(options.job, out=options.out, wait_s=options.wait_s, worker=options.worker)
+    if options.hosts:
+        return Gathering.of_hosts(options.hosts, ssh=options.ssh, ranks=options.ranks, wait_s=options.wait_s)
+    return None
+
+
 def _alone(options: MeasureOptions) -> tuple[Sequence[int], Machine]:
     """This machine and its ranks; a run that goes on keeps their number."""
     asked = read_manifest(options.out).ranks if options.resume else options.ranks
@@ -169,12 +177,12 @@ def _alone(options: MeasureOptions) -> tuple[Sequence[int], Machine]:
     return range(machine.ranks), machine
 
 
-def _begun(options: MeasureOptions, world: World) -> tuple[Manifest, dict[str, Progress]]:
+def _begun(options: MeasureOptions, world: World, missing: int = 0) -> tuple[Manifest, dict[str, Progress]]:
     """The run and what it has done so far: made anew, or taken up."""
-    return _resume(options, world) if options.resume else (_create(options, world), {})
+    return _resume(options, world) if options.resume else (_create(options, world, missing), {})
 
 
-def _create(options: MeasureOptions, world: World) -> Manifest:
+def _create(options: MeasureOptions, world: World, missing: int) -> Manifest:
     chosen = suite(options.suite, on_gpu=False)
     _chosen(options.only)
     created_s = time.time()
@@ -185,7 +193,7 @@ def _create(options: MeasureOptions, world: World) -> Manifest:
         command=options.command,
         suite=options.suite,
         only=options.only,
-        ranks=options.job.world if options.job else len(world.seats),
+        ranks=len(world.seats) + missing,
         hosts=world.hosts,
         restarts=chosen.restarts,
         seed=options.seed,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -11,12 +12,23 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def launched(command: Command) -> Command:
-    """How to behave in a job of torchrun, srun or mpirun."""
+    """Over several machines: in a job of torchrun, srun or mpirun, or over ssh."""
     for option in (
         click.option(
             "--strict-exit",
             is_flag=True,
             help="In a job, end with the verdict's exit code; otherwise 0 once a verdict is written.",
+        ),
+        click.option(
+            "--ssh",
+            metavar="COMMAND",
+            help="With --hosts, what runs a command on {host}.  [default: ssh in batch mode]",
+        ),
+        click.option(
+            "--hosts",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Measure these hosts over ssh: one a line, with its address where ssh has another name.",
         ),
         click.option(
             "--wait",
@@ -25,7 +37,7 @@ def launched(command: Command) -> Command:
             default=60.0,
             show_default=True,
             metavar="SECONDS",
-            help="In a job, how long to wait for its ranks before going on without them.",
+            help="How long to wait for the ranks of a job, or for hosts, before going on without them.",
         ),
     ):
         command = option(command)

@@ -26,6 +26,8 @@ def measure(
     out: Path | None,
     resume: Path | None,
     wait_s: float,
+    hosts: Path | None,
+    ssh: str | None,
     strict_exit: bool,
     as_json: bool,
 ) -> int:
@@ -39,6 +41,8 @@ def measure(
     job = api.this_job()
     if job and ranks is not None:
         raise click.UsageError(f"--ranks cannot be given in a job: {job.launcher} has started {job.world}")
+    if job and hosts:
+        raise click.UsageError(f"--hosts cannot be given in a job: {job.launcher} has started {job.world}")
     if job and job.rank:
         return api.attend(job, out=resume or out, wait_s=wait_s)
     options = api.MeasureOptions(
@@ -51,6 +55,8 @@ def measure(
         command=("assay", *sys.argv[1:]),
         command_time_s=began_s,
         job=job,
+        hosts=hosts,
+        ssh=ssh,
         wait_s=wait_s,
     )
     with RunProgress() as progress:

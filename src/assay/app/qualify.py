@@ -29,6 +29,8 @@ def qualify(
     out: Path | None,
     resume: Path | None,
     wait_s: float,
+    hosts: Path | None,
+    ssh: str | None,
     strict_exit: bool,
     profile: str,
     claims: Path | None,
@@ -51,6 +53,8 @@ def qualify(
     job = api.this_job()
     if job and ranks is not None:
         raise click.UsageError(f"--ranks cannot be given in a job: {job.launcher} has started {job.world}")
+    if job and hosts:
+        raise click.UsageError(f"--hosts cannot be given in a job: {job.launcher} has started {job.world}")
     if job and job.rank:
         return api.attend(job, out=resume or out, wait_s=wait_s, profile=profile, claims=claims, lang=lang)
     options = api.MeasureOptions(
@@ -63,6 +67,8 @@ def qualify(
         command=("assay", *sys.argv[1:]),
         command_time_s=began_s,
         job=job,
+        hosts=hosts,
+        ssh=ssh,
         wait_s=wait_s,
     )
     with RunProgress() as progress:

@@ -198,12 +198,12 @@ def _lossy(family: Family) -> list[Finding]:
 def _loss_finding(subject: Subject, family: Family) -> Finding:
     near, far = subject.ends
     wanted = {near} if far == "*" else {near, far}
-    mine = [r for r in family.readings if wanted <= set(r.subject.ends)]
+    most = max(r.number or 0.0 for r in family.readings if wanted <= set(r.subject.ends))
     return Finding(
         code="LINK_LOSS",
         severity=Severity.HIGH,
         subject=subject,
-        because=Message.of("because.loss", loss_frac=max(r.number or 0.0 for r in mine), bound_frac=LOSS_FRAC),
+        because=Message.of("because.loss", loss_frac=most, bound_frac=LOSS_FRAC),
         evidence=_evidence(near, far, family),
     )
 

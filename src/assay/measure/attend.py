@@ -7,6 +7,7 @@ sends every line and sample on as it grows.
 from __future__ import annotations
 
 import base64
+import contextlib
 import dataclasses
 import os
 import queue
@@ -41,7 +42,6 @@ class Attended:
 def attend(
     channel: Channel,
     *,
-    ranks: Sequence[int],
     machine: Machine,
     folder_for: Callable[[Message], Path],
     worker: tuple[str, ...] = WORKER,
@@ -57,7 +57,7 @@ def attend(
         return Attended(folder=None, lead_lost=True)
     if "refused" in welcome:
         return Attended(folder=None, refused=str(welcome["refused"]))
-    folder = folder_for(welcome)
+    folder, ranks = folder_for(welcome), welcome["ranks"]
     shared = _token_of(folder) == welcome["token"]
     named = [(ranks, _renamed(machine, welcome))]
     crew = LocalCrew(folder, world_of(named), worker=worker)
@@ -81,13 +81,12 @@ def attend(
 def _first_word(channel: Channel, inbox: Inbox) -> Message | None:
     """The welcome; the lead may take long to gather all, but it beats meanwhile."""
     while channel.silent_s < SILENCE_S:
-        try:
+        message: Message | None = {"type": "beat"}
+        with contextlib.suppress(queue.Empty):
             _, message = inbox.get(timeout=BEAT_S)
-        except queue.Empty:
-            channel.send({"type": "beat"})
-            continue
         if message is None or message["type"] in ("welcome", "refused"):
             return message
+        channel.send({"type": "beat"})
     return None
 
 

@@ -116,6 +116,7 @@ class RemoteCrew:
                     "manifest": dict(manifest),
                     "token": token,
                     "host": member.host,
+                    "ranks": list(member.ranks),
                     "lead_ranks": list(self._lead_ranks),
                     "sizes": self._sizes(member),
                 }

@@ -115,7 +115,7 @@ class Reception:
         self._listener = _listen(job.port)
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def gather(self, *, version: str, wait_s: float, tell: Callable[[int], None] | None = None) -> RemoteCrew:
+    def gather(self, *, version: str, wait_s: float) -> RemoteCrew:
         """Wait until every rank of the job is here, or until `wait_s` has passed, and make them a crew."""
         end = time.monotonic() + wait_s
         while len(self._arrived) < self._job.world and (left_s := end - time.monotonic()) > 0:
@@ -143,6 +143,9 @@ class Reception:
         """Send everyone away who has come."""
         for channel, _ in self._arrived.values():
             channel.send({"type": "refused", "refused": reason})
+
+    def close(self) -> None:
+        """Nothing is left to end: the processes are the launcher's."""
 
     def _admit(self, channel: Channel, hello: Message, version: str) -> None:
         (rank,) = hello["ranks"]
