@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import signal
 import socket
 import sys
 import tempfile
@@ -23,7 +22,6 @@ from assay.measure.channel import Channel, Message
 
 def main(words: list[str]) -> int:
     """Serve until the lead hangs up or says that the run is over."""
-    signal.signal(signal.SIGTERM, _stop)
     # What anything else prints must not get into the channel.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -51,10 +49,6 @@ def _folder(welcome: Message) -> Path:
 
 def _ip(name: str) -> str:
     return socket.gethostbyname(name)
-
-
-def _stop(signum: int, frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ from assay.judge.families import Family
 #: clean runs over sockets, and rates by about as much.
 RATE_FACTOR = 2.0
 LATENCY_FACTOR = 3.0
-#: Part of the segments sent again from which on a link loses: queues that fill drop a few.
-LOSS_FRAC = 2e-3
+#: Part of the segments sent again, in every restart, from which on a link loses. A busy processor makes the
+#: kernel send a few again that were only late.
+LOSS_FRAC = 1e-3
 
 #: What each directed link costs: a time, or one over a rate; (from, to) -> cost.
 Costs = Mapping[tuple[str, str], float]
@@ -181,7 +182,7 @@ def _lossy(family: Family) -> list[Finding]:
     for reading, values in zip(family.readings, family.values, strict=True):
         near, far = reading.subject.ends
         for ends in ((near, far), (far, near)):
-            again[ends] = max(again.get(ends, 0.0), float(statistics.median(values)))
+            again[ends] = max(again.get(ends, 0.0), float(min(values)))
     hosts = sorted({host for ends in again for host in ends})
     bad = {ends for ends, frac in again.items() if frac > LOSS_FRAC}
     found = []

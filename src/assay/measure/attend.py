@@ -11,6 +11,8 @@ import contextlib
 import dataclasses
 import os
 import queue
+import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -50,7 +52,8 @@ def attend(
 
     `folder_for` gives the folder to write to, made if need be, for the lead's welcome.
     """
-    inbox: Inbox = queue.Queue()
+    inbox: Inbox = queue.SimpleQueue()
+    _take_signals(channel, inbox)
     channel.listen(inbox)
     welcome = _first_word(channel, inbox)
     if welcome is None:
@@ -86,8 +89,17 @@ def _first_word(channel: Channel, inbox: Inbox) -> Message | None:
             _, message = inbox.get(timeout=BEAT_S)
         if message is None or message["type"] in ("welcome", "refused"):
             return message
+        if message["type"] == "leave":
+            return None
         channel.send({"type": "beat"})
     return None
+
+
+def _take_signals(channel: Channel, inbox: Inbox) -> None:
+    """Ctrl-C and SIGTERM become messages: they must not break off what comes after the work."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: inbox.put((channel, {"type": "leave"})))
 
 
 def _renamed(machine: Machine, welcome: Message) -> Machine:
@@ -128,41 +140,38 @@ class _Agent:
         self._busy = False
 
     def serve(self) -> bool:
-        """Whether the lead said that the run has ended; Ctrl-C and SIGTERM stop the work here."""
+        """Whether the lead said that the run has ended; when told to leave, wait a little for that word."""
+        end_at: float | None = None
+        beat_at = ship_at = 0.0
         try:
-            return self._serve_until(None)
-        except KeyboardInterrupt:
-            self._stop()
-            self._channel.send({"type": "leaving"})
-            return self._serve_until(time.monotonic() + _PARTING_S)
+            while end_at is None or time.monotonic() < end_at:
+                message = self._next()
+                if message is None or self._channel.silent_s > SILENCE_S:
+                    return False
+                if message["type"] == "end":
+                    return True
+                if message["type"] == "leave" and end_at is None:
+                    end_at = time.monotonic() + _PARTING_S
+                self._obey(message)
+                now = time.monotonic()
+                if self._busy:
+                    self._report()
+                if self._shipper and now > ship_at:
+                    self._shipper.ship()
+                    ship_at = now + _SHIP_S
+                if now > beat_at:
+                    self._channel.send({"type": "beat"})
+                    beat_at = now + BEAT_S
+            return False
         finally:
             self._stop()
             self._channel.close()
 
-    def _serve_until(self, end_at: float | None) -> bool:
-        beat_at = ship_at = 0.0
-        while end_at is None or time.monotonic() < end_at:
-            try:
-                _, message = self._inbox.get(timeout=_POLL_S if self._busy else BEAT_S / 4)
-                if message is None:
-                    return False
-                if message["type"] == "end":
-                    return True
-                self._obey(message)
-            except queue.Empty:
-                pass
-            now = time.monotonic()
-            if self._channel.silent_s > SILENCE_S:
-                return False
-            if self._busy:
-                self._report()
-            if self._shipper and now > ship_at:
-                self._shipper.ship()
-                ship_at = now + _SHIP_S
-            if now > beat_at:
-                self._channel.send({"type": "beat"})
-                beat_at = now + BEAT_S
-        return False
+    def _next(self) -> Message | None:
+        """The next message, or after a moment a beat of our own."""
+        with contextlib.suppress(queue.Empty):
+            return self._inbox.get(timeout=_POLL_S if self._busy else BEAT_S / 4)[1]
+        return {"type": "beat"}
 
     def _obey(self, message: Message) -> None:
         if message["type"] == "start":
@@ -171,6 +180,9 @@ class _Agent:
         elif message["type"] == "stop":
             torn = self._stop()
             self._channel.send({"type": "stopped", "torn": {str(r): n for r, n in torn.items()}})
+        elif message["type"] == "leave":
+            self._stop()
+            self._channel.send({"type": "leaving"})
 
     def _report(self) -> None:
         """Tell the lead of every fate that has changed."""

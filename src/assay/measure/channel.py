@@ -58,11 +58,11 @@ class Channel:
         self.heard_at = time.monotonic()
         return message if isinstance(message, dict) else None
 
-    def listen(self, inbox: queue.Queue[tuple[Channel, Message | None]]) -> None:
+    def listen(self, inbox: queue.SimpleQueue[tuple[Channel, Message | None]]) -> None:
         """Receive in a thread of its own."""
         threading.Thread(target=self._pump, args=(inbox,), daemon=True).start()
 
-    def _pump(self, inbox: queue.Queue[tuple[Channel, Message | None]]) -> None:
+    def _pump(self, inbox: queue.SimpleQueue[tuple[Channel, Message | None]]) -> None:
         message: Message | None = {}
         while message is not None:
             message = self.receive()
@@ -78,4 +78,5 @@ class Channel:
         self._close()
 
 
-Inbox = queue.Queue[tuple[Channel, Message | None]]
+#: Where messages arrive. A signal handler may put into it, which `queue.Queue` does not allow.
+Inbox = queue.SimpleQueue[tuple[Channel, Message | None]]

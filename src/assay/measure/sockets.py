@@ -14,7 +14,7 @@ QUANTITY = "network.tcp_retransmits"
 #: Offsets in `struct tcp_info` of linux/tcp.h, which only ever grows at its end.
 _TOTAL_RETRANS, _DATA_SEGS_OUT, _SIZE = 100, 156, 160
 #: Fewer segments say nothing about a link.
-_SEGMENTS_LEAST = 200
+_SEGMENTS_LEAST = 5000
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,8 @@ class Reception:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self.inbox: Inbox = queue.Queue()
-        self._arrivals: queue.Queue[tuple[Channel, Message]] = queue.Queue()
+        self.inbox: Inbox = queue.SimpleQueue()
+        self._arrivals: queue.SimpleQueue[tuple[Channel, Message]] = queue.SimpleQueue()
         self._arrived: dict[int, tuple[Channel, Message]] = {}
         self._listener = _listen(job.port)
         threading.Thread(target=self._accept, daemon=True).start()

@@ -63,7 +63,7 @@ class HostsReception:
     def __init__(
         self, hosts: Sequence[Host], *, ssh: str = SSH, python: str = sys.executable, ranks: int | None = None
     ) -> None:
-        self.inbox: Inbox = queue.Queue()
+        self.inbox: Inbox = queue.SimpleQueue()
         self._hosts = hosts
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._channels: dict[Channel, str] = {}
