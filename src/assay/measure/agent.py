@@ -9,13 +9,14 @@ from __future__ import annotations
 import shutil
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from assay.catalog.quantities import quantity
-from assay.measure.crew import Crew, Fate
+from assay.measure.crew import Crew, Fate, Seat
 from assay.measure.registry import Benchmark
 from assay.measure.suites import Suite
 from assay.store.append import LineFile
@@ -23,6 +24,8 @@ from assay.store.append import LineFile
 #: After one worker has died, the others get this long to notice by themselves; a collective over Gloo
 #: fails at once, one over NCCL waits for ever.
 GRACE_S = 5.0
+#: A rank that was lost or late this often is left out of what follows.
+STRIKES = 2
 _POLL_S = 0.02
 
 
@@ -102,6 +105,7 @@ class Agent:
     clock: Callable[[], float] = time.time
     _lines: LineFile = field(init=False)
     _told: set[int] = field(init=False, default_factory=set)
+    _strikes: Counter[int] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._lines = open_agent_lines(self.folder, self.run)
@@ -126,9 +130,22 @@ class Agent:
             for rank in ranks:
                 if rank not in self._told:
                     self._event(kind, task, rank=rank, text=_epitaph(fates[rank], task))
+                    self._strike(task, rank)
         self._event("task_done" if outcome.whole else "task_failed", task, seconds=round(outcome.seconds, 3))
         self._lines.sync()
         return outcome
+
+    def _strike(self, task: Task, rank: int) -> None:
+        """Count against a rank, and put it in quarantine when it is too often."""
+        self._strikes[rank] += 1
+        if self._strikes[rank] == STRIKES:
+            self._event("rank_quarantined", task, rank=rank, text=f"lost or late {STRIKES} times")
+
+    def _seats(self) -> tuple[Seat, ...]:
+        """The ranks that take part in what follows; all, rather than none."""
+        present = self.crew.present()
+        sound = tuple(seat for seat in present if self._strikes[seat.rank] < STRIKES)
+        return sound or present
 
     def note_absences(self, task: Task | None = None) -> None:
         """Record, once each, the ranks that are out of reach for the rest of the run."""
@@ -160,7 +177,7 @@ class Agent:
 
     def _spec(self, task: Task) -> dict[str, Any]:
         """What the workers are told; each machine adds its own folders and clock."""
-        world, seats = self.crew.world, self.crew.present()
+        world, seats = self.crew.world, self._seats()
         return {
             "run": self.run,
             "benchmark": task.benchmark.name,
