@@ -7,6 +7,7 @@ import shutil
 import time
 
 import pytest
+
 from conftest import findings
 
 PAIRS = ("--suite", "quick", "--only", "pairs", "--json")

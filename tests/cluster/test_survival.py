@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+
 from conftest import findings
 
 QUICK = ("--suite", "quick", "--only", "clock", "--json")
