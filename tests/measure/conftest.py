@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from assay.measure.agent import Agent, Machine, Outcome, Task
+from assay.measure.agent import Agent, Outcome, Task
+from assay.measure.crew import LocalCrew, Machine, world_of
 from assay.measure.registry import find
 from assay.measure.suites import suite
 
@@ -70,13 +71,13 @@ def run_benchmark(tmp_path: Path) -> Run:
         command = worker or (sys.executable, "-m", "assay.measure.worker")
         if corrupt:
             command = (sys.executable, str(HERE / "corrupting_worker.py"), name)
+        machine = Machine(host="h0", ranks=ranks, cores=cores, devices=("cpu",) * ranks, backend="gloo")
         agent = Agent(
             run="test",
             folder=folder,
-            machine=Machine(host="h0", ranks=ranks, cores=cores, devices=("cpu",) * ranks, backend="gloo"),
+            crew=LocalCrew(folder, world_of([(range(ranks), machine)]), worker=command),
             seed=7,
             command_time_s=time.time(),
-            worker=command,
         )
         quick = suite("quick", on_gpu=False).settings[name]
         task = Task(benchmark=find(name), replicate=0, deadline_s=deadline_s, settings=quick | settings)

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from assay.measure.agent import Progress, plan
-from assay.measure.registry import benchmarks
+from assay.measure.agent import Agent, Progress, Task, plan
+from assay.measure.crew import LocalCrew, Machine, world_of
+from assay.measure.registry import benchmarks, find
 from assay.measure.suites import suite
 
 LONG = {"dtypes": ["fp32", "bf16"], "shape": [256] * 3, "window_s": 0.3, "windows": 40, "warmup_s": 0.1}
@@ -182,3 +183,23 @@ def torch_only(tmp_path: Path) -> str:
             if "extra ==" not in requirement:
                 wanted.append(requirement.split(";")[0].split("[")[0].strip(" ()<>=!~.0123456789,"))
     return str(tmp_path / "venv" / "bin" / "python")
+
+
+def test_a_rank_that_is_lost_twice_is_left_out_of_what_follows(tmp_path):
+    """Rank 1 has a worker that dies at once; the third task is rank 0's alone."""
+    script = (
+        "import os, runpy, signal, sys;"
+        "'1' in sys.argv[2:] and os.kill(os.getpid(), signal.SIGKILL);"
+        "runpy.run_module('assay.measure.worker', run_name='__main__')"
+    )
+    machine = Machine(host="h0", ranks=2, cores=2, devices=("cpu",) * 2, backend="gloo")
+    crew = LocalCrew(tmp_path, world_of([(range(2), machine)]), worker=(sys.executable, "-c", script))
+    agent = Agent(run="test", folder=tmp_path, crew=crew, seed=1, command_time_s=time.time())
+    settings = suite("quick", on_gpu=False).settings["gemm"] | SHORT
+    outcomes = [
+        agent.run_task(Task(benchmark=find("gemm"), replicate=i, deadline_s=30, settings=settings))
+        for i in range(3)
+    ]
+    assert [outcome.lost for outcome in outcomes] == [(1,), (1,), ()]
+    assert outcomes[2].whole
+    assert '"rank_quarantined"' in (tmp_path / "agent.jsonl").read_text()

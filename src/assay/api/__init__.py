@@ -9,11 +9,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.api.attending import attend
+    from assay.api.gathering import this_job
     from assay.api.judging import Judged, judge
     from assay.api.measuring import MeasureOptions, Watcher, measure
     from assay.api.qualifying import qualify
 
 _MODULE = {
+    "attend": "attending",
+    "this_job": "gathering",
     "Judged": "judging",
     "judge": "judging",
     "MeasureOptions": "measuring",
@@ -22,7 +26,7 @@ _MODULE = {
     "qualify": "qualifying",
 }
 
-__all__ = ["Judged", "MeasureOptions", "Watcher", "judge", "measure", "qualify"]
+__all__ = ["Judged", "MeasureOptions", "Watcher", "attend", "judge", "measure", "qualify", "this_job"]
 
 
 def __getattr__(name: str) -> Any:

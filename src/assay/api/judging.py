@@ -41,7 +41,7 @@ from assay.predict.local import predict_training
 from assay.qualify.identity import datasheet_readings, readings_from_facts
 from assay.qualify.utilisation import mfu_readings
 from assay.report.data import ReportData, RunInfo, Series
-from assay.store.run import HASHES, Run, check_seal, open_run, samples
+from assay.store.run import HASHES, Run, check_seal, open_runs, samples
 
 _RANK_FILE = re.compile(r"rank-(\d+)\.jsonl")
 #: Events that every run has, task by task; the answer leaves them to the run folder.
@@ -96,7 +96,7 @@ def judge(
     lang: str = "en",
     sequential: bool = False,
 ) -> Judged:
-    """Judge one run folder, or result files that other tools made.
+    """Judge a run by its folder or its machines' folders, or result files that other tools made.
 
     `profile` is a name, a file or a record, or None for that of the GPUs found; `partial` accepts a run
     whose last line was cut off. `collective` names what an nccl-tests file does not say itself. Raises
@@ -132,15 +132,15 @@ class _Gathered:
 
 def _gathered(paths: Sequence[Path], *, partial: bool, collective: str | None) -> _Gathered:
     folders = [path for path in paths if path.is_dir()]
-    if not paths or (folders and len(paths) > 1):
+    if not paths or 0 < len(folders) < len(paths):
         raise InputError(
-            "give one run folder, or any number of result files"
+            "give the folders of one run, or any number of result files, but not both"
             if paths
             else "nothing to judge: no run folder and no file is given",
             fix="assay judge RUN, or assay judge all_reduce.txt fio.json",
         )
     if folders:
-        return _of_run(open_run(folders[0], partial=partial))
+        return _of_run(open_runs(folders, partial=partial))
     results = [read_results(path, collective=collective, restart=i) for i, path in enumerate(paths)]
     return _Gathered(
         info=RunInfo(
@@ -162,7 +162,6 @@ def _gathered(paths: Sequence[Path], *, partial: bool, collective: str | None) -
 
 def _of_run(run: Run) -> _Gathered:
     manifest, missing = run.manifest, missing_ranks(run)
-    sealed = (run.path / HASHES).exists()
     gone = Reading(
         quantity="run.ranks_missing",
         subject=CLUSTER,
@@ -184,16 +183,22 @@ def _of_run(run: Run) -> _Gathered:
             backend=manifest.backend,
             restarts=manifest.restarts,
             assay_version=manifest.assay_version,
-            folder=str(run.path),
+            folder=", ".join(map(str, (run.path, *run.others))),
             versions=_versions(run.facts),
         ),
         readings=(*run.readings, *readings_from_facts(run.facts), gone),
         run=run,
-        run_hash=check_seal(run.path) if sealed else "",
+        run_hash=_hash(run),
         expected=_expected(run),
         missing=missing,
         notes=tuple(Message.of("note.line_torn", where=where) for where in run.torn),
     )
+
+
+def _hash(run: Run) -> str:
+    """The hash of each folder that is sealed, checked; none where the run has not ended."""
+    folders = (run.path, *run.others)
+    return " ".join(check_seal(folder) for folder in folders if (folder / HASHES).exists())
 
 
 def _assess(

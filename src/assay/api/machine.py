@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 
 from assay.errors import InputError
-from assay.measure.agent import Machine
+from assay.measure.crew import Machine
 from assay.probe import Nvml, NvmlError, Roots
 from assay.probe.amd import amd_cards
 from assay.probe.cpu import read_cpus
@@ -26,6 +27,19 @@ def this_machine(ranks: int | None, *, host: str | None = None) -> Machine:
         return Machine(host=name, ranks=count, cores=_cores(), devices=devices, backend="nccl")
     count = ranks or 2
     return Machine(host=name, ranks=count, cores=_cores(), devices=("cpu",) * count, backend="gloo")
+
+
+def this_rank(local_rank: int, *, address: str) -> Machine:
+    """This machine as one rank of a job sees it: the GPU of its local rank, or the cores it may use."""
+    whole = this_machine(None)
+    gpus = len(whole.devices) if whole.backend == "nccl" else 0
+    return dataclasses.replace(
+        whole,
+        ranks=1,
+        devices=(f"cuda:{local_rank % gpus}",) if gpus else ("cpu",),
+        first_local_rank=local_rank,
+        address=address,
+    )
 
 
 def _gpus() -> int:

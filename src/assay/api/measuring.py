@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Iterable, Sequence
@@ -11,21 +10,14 @@ from pathlib import Path
 from typing import Protocol
 
 from assay import __version__
+from assay.api.gathering import Gathering
 from assay.api.machine import this_machine
 from assay.catalog.quantities import quantity
 from assay.domain.event import Event
 from assay.errors import RunError, unknown_name
-from assay.measure.agent import (
-    WORKER,
-    Agent,
-    Machine,
-    Outcome,
-    Progress,
-    Task,
-    plan,
-    programs_missing,
-    task_of,
-)
+from assay.measure.agent import Agent, Outcome, Progress, Task, plan, programs_missing, task_of
+from assay.measure.crew import WORKER, Crew, LocalCrew, Machine, World, world_of
+from assay.measure.launchers.job import Job
 from assay.measure.registry import Benchmark, benchmarks
 from assay.measure.suites import Suite, suite
 from assay.store.append import set_aside_torn_tail, torn_tail
@@ -40,7 +32,8 @@ class MeasureOptions:
     """What to measure: `ranks` None is one per GPU (two without), `only` None is every benchmark.
 
     `worker` replaces the command that starts a worker, for tests and containers. `command_time_s` is when
-    the user's command began.
+    the user's command began. `job` is the place in a launcher's job, of which this is rank 0; `hosts` is a
+    file of hosts to measure over `ssh`, a command with `{host}` in it. `wait_s` is how long to wait for them.
     """
 
     out: Path
@@ -52,6 +45,10 @@ class MeasureOptions:
     command: tuple[str, ...] = ("assay", "measure")
     command_time_s: float | None = None
     worker: tuple[str, ...] | None = None
+    job: Job | None = None
+    hosts: Path | None = None
+    ssh: str | None = None
+    wait_s: float = 60.0
 
 
 class Watcher(Protocol):
@@ -76,25 +73,38 @@ class Session:
     def __init__(self, options: MeasureOptions, watcher: Watcher | None = None) -> None:
         self._watcher = watcher
         self._began_s = options.command_time_s or time.time()
-        self.manifest, self._progress = _resume(options) if options.resume else (_create(options), {})
         self.folder = Path(options.out)
-        self.machine = _machine(self.manifest)
-        self.suite: Suite = suite(self.manifest.suite, on_gpu=self.machine.backend != "gloo")
+        self._gathering = _gathering(options)
+        if self._gathering:
+            with self._gathering.refusing():
+                self.world = self._gathering.crew.world
+                missing = len(self._gathering.crew.absences())
+                self.manifest, self._progress = _begun(options, self.world, missing)
+            crew: Crew = self._gathering.welcomed(self.folder, self.manifest)
+        else:
+            self.world = world_of([_alone(options)])
+            self.manifest, self._progress = _begun(options, self.world)
+            crew = LocalCrew(self.folder, self.world, worker=options.worker or WORKER)
+        self.suite: Suite = suite(self.manifest.suite, on_gpu=self.world.backend != "gloo")
         self.benchmarks = _chosen(self.manifest.only)
         self._agent = Agent(
             run=self.manifest.run,
             folder=self.folder,
-            machine=self.machine,
+            crew=crew,
             seed=self.manifest.seed,
             command_time_s=self._began_s,
-            worker=options.worker or WORKER,
         )
+
+    def close(self) -> None:
+        """Let the other processes of the job go."""
+        if self._gathering:
+            self._gathering.close()
 
     def run(self) -> None:
         """Every task of the suite that has not been done; Ctrl-C is recorded and passed on."""
         runnable = []
         for benchmark in self.benchmarks:
-            reason = _obstacle(benchmark, self.machine)
+            reason = _obstacle(benchmark, self.world)
             if reason is None:
                 runnable.append(benchmark)
                 continue
@@ -126,9 +136,9 @@ class Session:
             raise
 
 
-def _obstacle(benchmark: Benchmark, machine: Machine) -> str | None:
+def _obstacle(benchmark: Benchmark, world: World) -> str | None:
     """Why a benchmark cannot run on this machine, or None."""
-    if benchmark.needs_gpu and machine.backend == "gloo":
+    if benchmark.needs_gpu and world.backend == "gloo":
         return "this machine has no GPU"
     lacking = programs_missing(benchmark)
     if not lacking:
@@ -147,13 +157,34 @@ def measure(options: MeasureOptions, watcher: Watcher | None = None) -> Path:
         session.run()
     finally:
         seal(session.folder)
+        session.close()
     return session.folder
 
 
-def _create(options: MeasureOptions) -> Manifest:
+def _gathering(options: MeasureOptions) -> Gathering | None:
+    """The other processes or hosts that take part; None on a machine of its own."""
+    if options.job:
+        return Gathering.of_job(options.job, out=options.out, wait_s=options.wait_s, worker=options.worker)
+    if options.hosts:
+        return Gathering.of_hosts(options.hosts, ssh=options.ssh, ranks=options.ranks, wait_s=options.wait_s)
+    return None
+
+
+def _alone(options: MeasureOptions) -> tuple[Sequence[int], Machine]:
+    """This machine and its ranks; a run that goes on keeps their number."""
+    asked = read_manifest(options.out).ranks if options.resume else options.ranks
+    machine = this_machine(asked)
+    return range(machine.ranks), machine
+
+
+def _begun(options: MeasureOptions, world: World, missing: int = 0) -> tuple[Manifest, dict[str, Progress]]:
+    """The run and what it has done so far: made anew, or taken up."""
+    return _resume(options, world) if options.resume else (_create(options, world, missing), {})
+
+
+def _create(options: MeasureOptions, world: World, missing: int) -> Manifest:
     chosen = suite(options.suite, on_gpu=False)
     _chosen(options.only)
-    machine = this_machine(options.ranks)
     created_s = time.time()
     manifest = Manifest(
         run=f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(created_s))}-{secrets.token_hex(3)}",
@@ -162,24 +193,30 @@ def _create(options: MeasureOptions) -> Manifest:
         command=options.command,
         suite=options.suite,
         only=options.only,
-        ranks=machine.ranks,
-        hosts=(machine.host,),
+        ranks=len(world.seats) + missing,
+        hosts=world.hosts,
         restarts=chosen.restarts,
         seed=options.seed,
-        backend=machine.backend,
+        backend=world.backend,
     )
     create_run(options.out, manifest)
     return manifest
 
 
-def _resume(options: MeasureOptions) -> tuple[Manifest, dict[str, Progress]]:
+def _resume(options: MeasureOptions, world: World) -> tuple[Manifest, dict[str, Progress]]:
     """Take up a run where it stopped: cut-off lines are set aside, whole restarts are not repeated."""
     manifest = read_manifest(options.out)
-    if manifest.hosts != (os.uname().nodename,):
+    if not set(world.hosts) <= set(manifest.hosts):
         raise RunError(
-            f"run {manifest.run} was begun on {', '.join(manifest.hosts)}, but this is {os.uname().nodename}",
+            f"run {manifest.run} was begun on {', '.join(manifest.hosts)}, "
+            f"but this is {', '.join(world.hosts)}",
             where=str(options.out),
             fix="resume it where it was begun",
+        )
+    if world.backend != manifest.backend:
+        raise RunError(
+            f"run {manifest.run} was begun over {manifest.backend}, but now it would use {world.backend}",
+            fix="resume it with the same GPUs visible",
         )
     for file in sorted(Path(options.out).glob("*.jsonl")):
         if torn_tail(file):
@@ -197,16 +234,6 @@ def _progress_of(events: Iterable[Event]) -> dict[str, Progress]:
             following[name] = max(following.get(name, 0), replicate + 1)
             whole[name] = whole.get(name, 0) + (event.kind == "task_done")
     return {name: Progress(whole=whole.get(name, 0), next_replicate=n) for name, n in following.items()}
-
-
-def _machine(manifest: Manifest) -> Machine:
-    machine = this_machine(manifest.ranks)
-    if machine.backend != manifest.backend:
-        raise RunError(
-            f"run {manifest.run} was begun over {manifest.backend}, but now it would use {machine.backend}",
-            fix="resume it with the same GPUs visible",
-        )
-    return machine
 
 
 def _chosen(only: tuple[str, ...] | None) -> tuple[Benchmark, ...]:

@@ -59,8 +59,9 @@ def qualify(
         pass  # recorded by the agent; what was measured is judged
     finally:
         seal(session.folder)
-    judged = verdict(sequential=until_decided)
-    return write_report(judged, session.folder, command="qualify")
+    judged = write_report(verdict(sequential=until_decided), session.folder, command="qualify")
+    session.close()
+    return judged
 
 
 def _undecided_benchmarks(judgements: Iterable[Judgement]) -> set[str]:

@@ -94,5 +94,9 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _terminate(signum: int, frame: object) -> None:
-    """A job scheduler's SIGTERM stops a run the way Ctrl-C does: what was measured is judged."""
+    """A job scheduler's SIGTERM stops a run the way Ctrl-C does: what was measured is judged.
+
+    Launchers send it more than once; only the first one counts, so that the verdict can be written.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -13,7 +13,7 @@ from assay.app.options import json_option, judging
 
 @click.command()
 @click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="RUN|FILE…"
+    "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="RUN…|FILE…"
 )
 @judging
 @click.option("--partial", is_flag=True, help="Accept a run whose last line was cut off.")
@@ -37,7 +37,8 @@ def judge(
 ) -> int:
     """Judge a recorded run again, or results that other tools made.
 
-    A RUN is a folder that assay wrote. A FILE is recognised by its content: nccl-tests text or JSON, fio
+    A RUN is a folder that assay wrote; a run over several machines may have one on each, and all are given
+    together. A FILE is recognised by its content: nccl-tests text or JSON, fio
     JSON, nvbandwidth text or JSON, perftest text, or a CSV of matrix multiplications. Several files of one
     benchmark are its restarts. Exit code 0 pass, 1 fail, 3 undecided or not measured.
     """

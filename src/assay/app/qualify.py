@@ -9,11 +9,13 @@ from pathlib import Path
 
 import click
 
+from assay.app.launched import launched
 from assay.app.options import default_folder, json_option, judging, measuring
 
 
 @click.command()
 @measuring
+@launched
 @judging
 @click.option(
     "--until-decided", is_flag=True, help="Add restarts while a criterion is undecided, without peeking bias."
@@ -26,6 +28,10 @@ def qualify(
     seed: int,
     out: Path | None,
     resume: Path | None,
+    wait_s: float,
+    hosts: Path | None,
+    ssh: str | None,
+    strict_exit: bool,
     profile: str | None,
     claims: Path | None,
     lang: str,
@@ -44,6 +50,13 @@ def qualify(
 
     if resume and out:
         raise click.UsageError("--resume goes on in the folder of its run, so --out cannot be given with it")
+    job = api.this_job()
+    if job and ranks is not None:
+        raise click.UsageError(f"--ranks cannot be given in a job: {job.launcher} has started {job.world}")
+    if job and hosts:
+        raise click.UsageError(f"--hosts cannot be given in a job: {job.launcher} has started {job.world}")
+    if job and job.rank:
+        return api.attend(job, out=resume or out, wait_s=wait_s, profile=profile, claims=claims, lang=lang)
     options = api.MeasureOptions(
         out=resume or out or default_folder(),
         ranks=ranks,
@@ -53,6 +66,10 @@ def qualify(
         resume=resume is not None,
         command=("assay", *sys.argv[1:]),
         command_time_s=began_s,
+        job=job,
+        hosts=hosts,
+        ssh=ssh,
+        wait_s=wait_s,
     )
     with RunProgress() as progress:
         judged = api.qualify(
@@ -62,4 +79,4 @@ def qualify(
         click.echo(json.dumps(judged.answer("qualify"), indent=1, ensure_ascii=False))
     else:
         print_report(judged.data)
-    return judged.exit_code
+    return judged.exit_code if strict_exit or not job else 0

@@ -12,6 +12,7 @@ from assay.domain.quantity import Better, Quantity, Scope
 from assay.domain.subject import Subject
 from assay.judge.bounds import Doubt, odd_ones
 from assay.judge.families import Family, Measured
+from assay.judge.links import between_nodes, find_slow_links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,9 @@ def find_odd(
     found = [*_lost_ranks(events), *_starved(families, limits), *_clocks(families, limits)]
     starved = {finding.subject for finding in found if finding.code == "RANK_STARVED"}
     ids = {id(family) for family in told}
-    found += _slow((family for family in families if id(family) not in ids), limits, starved)
+    open_ones = [family for family in families if id(family) not in ids]
+    found += find_slow_links(open_ones)
+    found += _slow([family for family in open_ones if not between_nodes(family)], limits, starved)
     return tuple(sorted(found, key=lambda f: (f.severity.rank, f.code, f.subject)))
 
 

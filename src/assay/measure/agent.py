@@ -1,4 +1,4 @@
-"""Runs benchmarks in disposable worker processes on this machine, and survives what happens to them.
+"""Runs benchmarks in disposable worker processes, and survives what happens to them.
 
 Every benchmark gets fresh processes at every restart, a fresh rendezvous, and a deadline. A worker that is
 killed, hangs or fails is recorded and named; what the others measured stays, and the next task goes on.
@@ -6,54 +6,27 @@ killed, hangs or fails is recorded and named; what the others measured stays, an
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from assay.catalog.quantities import quantity
+from assay.measure.crew import Crew, Fate, Seat
 from assay.measure.registry import Benchmark
 from assay.measure.suites import Suite
-from assay.store.append import LineFile, set_aside_torn_tail, torn_tail
+from assay.store.append import LineFile
 
 #: After one worker has died, the others get this long to notice by themselves; a collective over Gloo
 #: fails at once, one over NCCL waits for ever.
 GRACE_S = 5.0
-#: The command that starts a worker; it gets the path of its spec and its rank.
-WORKER = (sys.executable, "-m", "assay.measure.worker")
+#: A rank that was lost or late this often is left out of what follows.
+STRIKES = 2
 _POLL_S = 0.02
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
-    """The ranks on this machine and what they run on."""
-
-    host: str
-    ranks: int
-    cores: float
-    devices: tuple[str, ...]
-    backend: str
-
-    @property
-    def threads(self) -> int:
-        """CPU threads for each rank."""
-        return max(1, int(self.cores) // self.ranks)
-
-    @property
-    def crowded(self) -> str | None:
-        """Why absolute rates and scaling mean nothing here, or None."""
-        if self.backend == "gloo":
-            return f"{self.ranks} ranks share {self.cores:g} cores" if self.ranks > self.cores else None
-        shared = len(self.devices) - len(set(self.devices))
-        return f"{len(self.devices)} ranks share {len(set(self.devices))} GPUs" if shared else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,47 +92,67 @@ def task_of(suite: Suite, benchmark: Benchmark, replicate: int) -> Task:
 
 @dataclass(slots=True)
 class Agent:
-    """Runs tasks one after another into a run folder.
+    """Runs tasks one after another with a crew, and writes into a run folder what became of them.
 
-    `worker` is the command that starts a worker. `command_time_s` is when the user's command began, for the
-    readiness benchmark.
+    `command_time_s` is when the user's command began, for the readiness benchmark.
     """
 
     run: str
     folder: Path
-    machine: Machine
+    crew: Crew
     seed: int
     command_time_s: float
-    worker: tuple[str, ...] = WORKER
     clock: Callable[[], float] = time.time
     _lines: LineFile = field(init=False)
+    _told: set[int] = field(init=False, default_factory=set)
+    _strikes: Counter[int] = field(init=False, default_factory=Counter)
 
     def __post_init__(self) -> None:
-        (self.folder / "samples").mkdir(exist_ok=True)
-        (self.folder / "logs").mkdir(exist_ok=True)
-        path = self.folder / "agent.jsonl"
-        self._lines = LineFile(path)
-        if not path.stat().st_size:
-            self._lines.append({"type": "header", "schema_version": 1, "run": self.run, "rank": None})
+        self._lines = open_agent_lines(self.folder, self.run)
 
     def run_task(self, task: Task) -> Outcome:
         """Start the workers of one task, watch them, and record what became of them."""
+        self.note_absences()
         began = self.clock()
         self._event("task_started", task)
-        with tempfile.TemporaryDirectory(prefix="assay-") as scratch:
-            workers = _Workers(self._spec(task, scratch, began), self, task)
-            try:
-                outcome = workers.watch(began)
-            finally:
-                workers.stop()
-                shutil.rmtree(self.folder / "scratch", ignore_errors=True)
-        self._mend(task)
+        try:
+            self.crew.start(self._spec(task))
+            outcome, fates = self._watch(task, began)
+        except KeyboardInterrupt:
+            self.crew.hurry()
+            raise
+        finally:
+            torn = self.crew.stop()
+        for rank, cut in torn.items():
+            self._event("line_torn", task, rank=rank, text=f"{cut} bytes of a half line set aside in torn/")
+        self.note_absences(task)
         for kind, ranks in (("rank_lost", outcome.lost), ("rank_late", outcome.late)):
             for rank in ranks:
-                self._event(kind, task, rank=rank, text=workers.epitaph(rank))
+                if rank not in self._told:
+                    self._event(kind, task, rank=rank, text=_epitaph(fates[rank], task))
+                    self._strike(task, rank)
         self._event("task_done" if outcome.whole else "task_failed", task, seconds=round(outcome.seconds, 3))
         self._lines.sync()
         return outcome
+
+    def _strike(self, task: Task, rank: int) -> None:
+        """Count against a rank, and put it in quarantine when it is too often."""
+        self._strikes[rank] += 1
+        if self._strikes[rank] == STRIKES:
+            self._event("rank_quarantined", task, rank=rank, text=f"lost or late {STRIKES} times")
+
+    def _seats(self) -> tuple[Seat, ...]:
+        """The ranks that take part in what follows; all, rather than none."""
+        present = self.crew.present()
+        sound = tuple(seat for seat in present if self._strikes[seat.rank] < STRIKES)
+        return sound or present
+
+    def note_absences(self, task: Task | None = None) -> None:
+        """Record, once each, the ranks that are out of reach for the rest of the run."""
+        for rank, absence in self.crew.absences().items():
+            if rank not in self._told:
+                self._told.add(rank)
+                self._event(absence.kind, task, rank=rank, text=absence.text)
 
     def skip(self, benchmark: Benchmark, reason: str) -> None:
         """Record that a benchmark cannot run here, and why."""
@@ -178,48 +171,58 @@ class Agent:
 
     def interrupted(self) -> None:
         """Record that the user stopped the run."""
+        self.note_absences()
         self._event("interrupted", None)
         self._lines.sync()
 
-    def _spec(self, task: Task, scratch: str, began: float) -> Path:
-        machine = self.machine
-        spec = {
+    def _spec(self, task: Task) -> dict[str, Any]:
+        """What the workers are told; each machine adds its own folders and clock."""
+        world, seats = self.crew.world, self._seats()
+        return {
             "run": self.run,
-            "folder": str(self.folder),
-            "scratch": scratch,
-            "rendezvous": f"{scratch}/rendezvous",
-            "agent_pid": os.getpid(),
             "benchmark": task.benchmark.name,
             "replicate": task.replicate,
-            "world": machine.ranks,
-            "local_ranks": list(range(machine.ranks)),
-            "devices": list(machine.devices),
-            "host": machine.host,
-            "backend": machine.backend,
-            "threads": machine.threads,
-            "crowded": machine.crowded,
+            "members": [seat.rank for seat in seats],
+            "local_ranks": [seat.local_rank for seat in seats],
+            "devices": [seat.device for seat in seats],
+            "hosts": [seat.host for seat in seats],
+            "addresses": [seat.address for seat in seats],
+            "threads": [seat.threads for seat in seats],
+            "backend": world.backend,
+            "crowded": world.crowded,
             "seed": self.seed,
             "settings": task.settings,
             "units": {name: quantity(name).unit for name in task.benchmark.yields},
             "command_time_s": self.command_time_s,
-            "launched_s": began,
-            "deadline_s": began + task.deadline_s,
+            "seconds": task.deadline_s,
             # Ranks that wait in vain give up before the deadline, so that only the guilty one reaches it.
             "timeout_s": max(1.0, task.deadline_s / 2),
         }
-        path = Path(scratch) / "spec.json"
-        path.write_text(json.dumps(spec), encoding="utf-8")
-        return path
 
-    def _mend(self, task: Task) -> None:
-        """Set aside the half line of a worker that was killed while it wrote, and say so."""
-        for rank in range(self.machine.ranks):
-            path = self.folder / f"rank-{rank:04d}.jsonl"
-            if path.exists() and torn_tail(path):
-                cut = set_aside_torn_tail(path, self.folder / "torn" / path.name)
-                self._event(
-                    "line_torn", task, rank=rank, text=f"{cut} bytes of a half line set aside in torn/"
-                )
+    def _watch(self, task: Task, began: float) -> tuple[Outcome, Mapping[int, Fate]]:
+        """Wait until all have ended, one has died and the grace is over, or the deadline has passed."""
+        deadline = began + task.deadline_s
+        died_at: float | None = None
+        lost: tuple[int, ...] = ()
+        while _any_runs(fates := self.crew.fates()):
+            if died_at is None and (lost := _lost(fates)):
+                died_at = self.clock()
+            if self.clock() > deadline or (died_at is not None and self.clock() > died_at + GRACE_S):
+                break
+            time.sleep(_POLL_S)
+        lost = lost or _lost(fates)
+        running = tuple(rank for rank, fate in fates.items() if not fate.ended)
+        # Where the kernel shows a rank as stopped, the others only wait for it.
+        stopped = tuple(rank for rank in running if fates[rank].stopped)
+        failed = (rank for rank, fate in fates.items() if fate.code not in (0, None) and rank not in lost)
+        outcome = Outcome(
+            task=task,
+            seconds=self.clock() - began,
+            lost=lost,
+            late=() if lost else stopped or running,
+            failed=tuple(failed),
+        )
+        return outcome, fates
 
     def _event(
         self,
@@ -243,98 +246,36 @@ class Agent:
         )
 
 
-class _Workers:
-    """The processes of one task."""
-
-    def __init__(self, spec: Path, agent: Agent, task: Task) -> None:
-        self._task = task
-        self._agent = agent
-        self._logs = [
-            agent.folder / "logs" / f"{task.benchmark.name}-{task.replicate}-rank-{rank:04d}.log"
-            for rank in range(agent.machine.ranks)
-        ]
-        self._stopped: set[int] = set()
-        self._processes: list[subprocess.Popen[bytes]] = []
-        for rank, log in enumerate(self._logs):
-            with log.open("wb") as out:
-                self._processes.append(
-                    subprocess.Popen(
-                        [*agent.worker, str(spec), str(rank)],
-                        stdin=subprocess.DEVNULL,
-                        stdout=out,
-                        stderr=subprocess.STDOUT,
-                        env=_environment(agent.machine),
-                        start_new_session=True,
-                    )
-                )
-
-    def watch(self, began: float) -> Outcome:
-        """Wait until all have ended, one has died and the grace is over, or the deadline has passed."""
-        clock, deadline = self._agent.clock, began + self._task.deadline_s
-        died_at: float | None = None
-        lost: tuple[int, ...] = ()
-        while any(p.poll() is None for p in self._processes):
-            if died_at is None and (lost := self._killed()):
-                died_at = clock()
-            if clock() > deadline or (died_at is not None and clock() > died_at + GRACE_S):
-                break
-            time.sleep(_POLL_S)
-        lost = lost or self._killed()
-        codes = [p.poll() for p in self._processes]
-        running = tuple(r for r, code in enumerate(codes) if code is None)
-        return Outcome(
-            task=self._task,
-            seconds=clock() - began,
-            lost=lost,
-            late=() if lost else self._stopped_by_signal(running) or running,
-            failed=tuple(r for r, code in enumerate(codes) if code not in (0, None) and r not in lost),
-        )
-
-    def _killed(self) -> tuple[int, ...]:
-        """Ranks that a signal ended. Gloo aborts innocent ranks, so an abort counts only when it is alone."""
-        signals = {r: -p.returncode for r, p in enumerate(self._processes) if (p.poll() or 0) < 0}
-        others = tuple(r for r, number in signals.items() if number != signal.SIGABRT)
-        return others or tuple(signals)
-
-    def _stopped_by_signal(self, ranks: Iterable[int]) -> tuple[int, ...]:
-        """Ranks that the kernel shows as stopped: where there is one, the others only wait for it."""
-        stopped = []
-        for rank in ranks:
-            stat = Path(f"/proc/{self._processes[rank].pid}/stat")
-            # The name in parentheses may hold spaces; the state follows it.
-            if stat.exists() and stat.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T":
-                stopped.append(rank)
-        return tuple(stopped)
-
-    def stop(self) -> None:
-        """Kill what still runs, and its children, by the process group that each worker leads."""
-        for rank, process in enumerate(self._processes):
-            if process.poll() is None:
-                self._stopped.add(rank)
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        for log in self._logs:
-            if log.exists() and log.stat().st_size == 0:
-                log.unlink()
-
-    def epitaph(self, rank: int) -> str:
-        """How a worker ended, in words."""
-        if rank in self._stopped:
-            return f"did not end within {self._task.deadline_s:g} s and was stopped"
-        code = self._processes[rank].returncode
-        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+def open_agent_lines(folder: Path, run: str) -> LineFile:
+    """The file of an agent's own lines in a run folder, with its header."""
+    path = folder / "agent.jsonl"
+    lines = LineFile(path)
+    if not path.stat().st_size:
+        lines.append({"type": "header", "schema_version": 1, "run": run, "rank": None})
+    return lines
 
 
-def _environment(machine: Machine) -> dict[str, str]:
-    """The worker's environment: threads per rank, and loopback for Gloo on a single machine."""
-    env = dict(os.environ)
-    env["OMP_NUM_THREADS"] = str(machine.threads)
-    env["PYTHONPATH"] = os.pathsep.join(
-        [str(Path(__file__).parents[2]), *filter(None, [env.get("PYTHONPATH")])]
+def _any_runs(fates: Mapping[int, Fate]) -> bool:
+    return not all(fate.ended for fate in fates.values())
+
+
+def _lost(fates: Mapping[int, Fate]) -> tuple[int, ...]:
+    """Ranks out of reach, or that a signal ended. Gloo aborts innocent ranks: an abort counts when alone."""
+    gone = tuple(rank for rank, fate in fates.items() if fate.gone)
+    signals = {rank: -fate.code for rank, fate in fates.items() if fate.code is not None and fate.code < 0}
+    others = tuple(rank for rank, number in signals.items() if number != signal.SIGABRT)
+    return gone + others or tuple(signals)
+
+
+def _epitaph(fate: Fate, task: Task) -> str:
+    """How a worker ended, in words."""
+    if fate.code is None:
+        return fate.gone or f"did not end within {task.deadline_s:g} s and was stopped"
+    return (
+        f"killed by {signal.Signals(-fate.code).name}"
+        if fate.code < 0
+        else f"ended with exit code {fate.code}"
     )
-    env.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    env.setdefault("NCCL_DEBUG", "WARN")
-    return env
 
 
 def programs_missing(benchmark: Benchmark) -> tuple[str, ...]:

@@ -20,6 +20,9 @@ RecipeParam = str | int | float | bool
 class Context:
     """One rank inside one benchmark.
 
+    `rank` counts the ranks that take part in this task; `numbers` are their numbers in the run, which name
+    subjects and files and differ from it where ranks of the run are lost; `hosts` are the hosts of each.
+
     `device` is `cpu` or `cuda:<i>`; `backend` what carries tensors of that device. `settings` are the
     suite's numbers for this benchmark. `launched_s` is when the agent started this restart's workers,
     `deadline_s` when it kills them. `crowded` says why absolute rates mean nothing here ("4 ranks share
@@ -32,9 +35,9 @@ class Context:
     benchmark: str
     replicate: int
     rank: int
-    world: int
+    numbers: tuple[int, ...]
     local_rank: int
-    host: str
+    hosts: tuple[str, ...]
     device: str
     backend: str
     seed: int
@@ -48,9 +51,24 @@ class Context:
     samples: SampleFile
 
     @property
+    def world(self) -> int:
+        """How many ranks take part."""
+        return len(self.numbers)
+
+    @property
+    def host(self) -> str:
+        """The host that this rank is on."""
+        return self.hosts[self.rank]
+
+    @property
+    def number(self) -> int:
+        """This rank's number in the run."""
+        return self.numbers[self.rank]
+
+    @property
     def subject(self) -> str:
         """This rank as the subject of a reading."""
-        return f"gpu:{self.host}/{self.local_rank}" if self.on_gpu else f"rank:{self.rank}"
+        return f"gpu:{self.host}/{self.local_rank}" if self.on_gpu else f"rank:{self.number}"
 
     @property
     def on_gpu(self) -> bool:
@@ -197,7 +215,7 @@ class Context:
                 "type": "event",
                 "kind": kind,
                 "time_s": round(time.time(), 3),
-                "subject": f"rank:{self.rank}",
+                "subject": f"rank:{self.number}",
                 "text": text,
                 "details": {"benchmark": self.benchmark, "replicate": self.replicate} | details,
             }
@@ -210,6 +228,6 @@ class Context:
 
     def require_everywhere(self, held: bool, what: str) -> None:
         """The same, agreed by all ranks, so that none waits in the next step for one that gave up."""
-        wrong = [r for r, (ok,) in enumerate(self.gather([1.0 if held else 0.0])) if not ok]
+        wrong = [self.numbers[r] for r, (ok,) in enumerate(self.gather([1.0 if held else 0.0])) if not ok]
         if wrong:
             raise MeasurementError(f"{what} (on rank {', '.join(map(str, wrong))})")

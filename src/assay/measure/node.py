@@ -16,7 +16,7 @@ def ranks_on_this_node(context: Context) -> list[int]:
 
 def name_of(context: Context, rank: int, local_rank: int) -> str:
     """A rank of this host as one end of a link or a pair: `h0/3` for a GPU, `rank3` where there is none."""
-    return f"{context.host}/{local_rank}" if context.on_gpu else f"rank{rank}"
+    return f"{context.host}/{local_rank}" if context.on_gpu else f"rank{context.numbers[rank]}"
 
 
 def memory_available_bytes(context: Context) -> float:

@@ -95,6 +95,12 @@ _CPU: dict[str, Settings] = {
         "pings": _levels(100, 400, 1000),
         "budget_s": _levels(0.4, 1.0, 3.0),
     },
+    "pairs": {
+        "bytes": 4 * MiB,
+        "iterations": _levels(16, 60, 200),
+        "pings": _levels(100, 400, 1000),
+        "budget_s": _levels(0.4, 1.0, 3.0),
+    },
     "collectives": {
         "ops": _OPS,
         "sizes": _levels(
@@ -157,6 +163,12 @@ _GPU: dict[str, Settings] = {
     },
     "host_device": {"bytes": 1 * GiB, "window_s": 0.3, "windows": _levels(3, 10, 30), "warmup_s": 0.3},
     "peer": {
+        "bytes": 256 * MiB,
+        "iterations": _levels(20, 60, 200),
+        "pings": _levels(200, 1000, 3000),
+        "budget_s": _levels(0.4, 1.0, 3.0),
+    },
+    "pairs": {
         "bytes": 256 * MiB,
         "iterations": _levels(20, 60, 200),
         "pings": _levels(200, 1000, 3000),

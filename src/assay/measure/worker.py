@@ -1,4 +1,7 @@
-"""One rank of one benchmark, in a process of its own: `python -m assay.measure.worker SPEC RANK`.
+"""One rank of one benchmark, in a process of its own: `python -m assay.measure.worker SPEC PLACE`.
+
+PLACE is the rank within the task. The run's own number of that rank, which names its files and its subject,
+may be another one: a task goes on without the ranks that are lost.
 
 Needs the standard library and torch alone. It appends what it finds to files of its own as it goes, and
 always ends with a barrier and `destroy_process_group`, without which Gloo aborts.
@@ -19,20 +22,21 @@ from typing import Any
 from assay.errors import AssayError, MeasurementError
 from assay.measure.context import Context
 from assay.measure.registry import Benchmark, find
+from assay.measure.sockets import record_retransmits
 from assay.store.append import LineFile, SampleFile
 
 _PR_SET_PDEATHSIG = 1
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the benchmark that SPEC names on rank RANK; 0 when it ran to its end."""
-    spec_path, rank_text = (argv or sys.argv[1:])[:2]
+    """Run the benchmark that SPEC names at place PLACE; 0 when it ran to its end."""
+    spec_path, place_text = (argv or sys.argv[1:])[:2]
     spec: dict[str, Any] = json.loads(Path(spec_path).read_text(encoding="utf-8"))
     _die_with_parent(spec["agent_pid"])
-    context = _context(spec, int(rank_text))
-    if not (Path(spec["folder"]) / f"rank-{context.rank:04d}.jsonl").stat().st_size:
+    context = _context(spec, int(place_text))
+    if not context.lines.path.stat().st_size:
         context.lines.append(
-            {"type": "header", "schema_version": 1, "run": context.run, "rank": context.rank}
+            {"type": "header", "schema_version": 1, "run": context.run, "rank": context.number}
         )
     context.event("worker_started", pid=os.getpid())
     benchmark = find(context.benchmark)
@@ -41,6 +45,8 @@ def main(argv: list[str] | None = None) -> int:
     except (RuntimeError, ImportError, OSError, ValueError) as error:
         return _fail(context, benchmark, f"the ranks did not find each other: {_first_line(error)}")
     code = _run(context, benchmark)
+    if len(set(context.hosts)) > 1:
+        record_retransmits(context, dict(zip(spec["addresses"], context.hosts, strict=True)))
     _leave(context, code)
     context.lines.sync()
     context.samples.sync()
@@ -69,6 +75,7 @@ def _fail(context: Context, benchmark: Benchmark, reason: str) -> int:
 
 def _context(spec: dict[str, Any], rank: int) -> Context:
     folder = Path(spec["folder"])
+    number = spec["members"][rank]
     return Context(
         run=spec["run"],
         folder=spec["folder"],
@@ -76,9 +83,9 @@ def _context(spec: dict[str, Any], rank: int) -> Context:
         benchmark=spec["benchmark"],
         replicate=spec["replicate"],
         rank=rank,
-        world=spec["world"],
+        numbers=tuple(spec["members"]),
         local_rank=spec["local_ranks"][rank],
-        host=spec["host"],
+        hosts=tuple(spec["hosts"]),
         device=spec["devices"][rank],
         backend=spec["backend"],
         seed=spec["seed"],
@@ -88,8 +95,8 @@ def _context(spec: dict[str, Any], rank: int) -> Context:
         settings=spec["settings"],
         units=spec["units"],
         crowded=spec["crowded"],
-        lines=LineFile(folder / f"rank-{rank:04d}.jsonl"),
-        samples=SampleFile(folder / f"samples/rank-{rank:04d}.f64", f"samples/rank-{rank:04d}.f64"),
+        lines=LineFile(folder / f"rank-{number:04d}.jsonl"),
+        samples=SampleFile(folder / f"samples/rank-{number:04d}.f64", f"samples/rank-{number:04d}.f64"),
     )
 
 
@@ -98,15 +105,15 @@ def _join(context: Context, spec: dict[str, Any]) -> None:
     import torch
     import torch.distributed as dist
 
-    torch.set_num_threads(spec["threads"])
-    torch.manual_seed(context.seed + context.rank)
+    torch.set_num_threads(spec["threads"][context.rank])
+    torch.manual_seed(context.seed + context.number)
     backend = "gloo"
     if context.on_gpu:
         torch.cuda.set_device(context.device)
         backend = f"cpu:gloo,cuda:{context.backend}"
     dist.init_process_group(
         backend,
-        init_method=f"file://{spec['rendezvous']}",
+        init_method=spec["rendezvous"],
         rank=context.rank,
         world_size=context.world,
         timeout=datetime.timedelta(seconds=spec["timeout_s"]),

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -53,7 +53,10 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run as read: its records in file order, and the places (file:line) of lines that were cut off."""
+    """A run as read: its records in file order, and the places (file:line) of lines that were cut off.
+
+    `others` are the folders of further machines that were read with the one at `path`.
+    """
 
     manifest: Manifest
     path: Path
@@ -61,6 +64,7 @@ class Run:
     facts: tuple[Fact, ...]
     events: tuple[Event, ...]
     torn: tuple[str, ...] = ()
+    others: tuple[Path, ...] = ()
 
 
 _KEYS = ("schema_version", *(field.name for field in fields(Manifest)))
@@ -85,7 +89,7 @@ def create_run(path: str | os.PathLike[str], manifest: Manifest) -> Path:
         (folder / "samples").mkdir(parents=True, exist_ok=True)
         # "x" lets only one of two starts at the same moment have the folder.
         with open(folder / MANIFEST, "x", encoding="utf-8") as file:
-            file.write(json.dumps(_plain(manifest), indent=1, ensure_ascii=False) + "\n")
+            file.write(json.dumps(plain_manifest(manifest), indent=1, ensure_ascii=False) + "\n")
             file.flush()
             os.fsync(file.fileno())
     except FileExistsError:
@@ -110,7 +114,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     except (OSError, UnicodeDecodeError) as fault:
         raise RunError(f"cannot read {file}: {fault}", where=str(file)) from None
     try:
-        return _manifest(read_object(text))
+        return manifest_of(read_object(text))
     except InputError as fault:
         raise RunError(
             fault.what, where=f"{file}:1", fix=fault.fix or "restore the file, or measure again"
@@ -123,14 +127,23 @@ def open_run(path: str | os.PathLike[str], *, partial: bool = False) -> Run:
     A bad line anywhere else is always an error, as is a file of another run or of a rank that this run
     does not have.
     """
-    folder = Path(path)
-    manifest = read_manifest(folder)
+    return open_runs([path], partial=partial)
+
+
+def open_runs(paths: Sequence[str | os.PathLike[str]], *, partial: bool = False) -> Run:
+    """Read one run from the folders of several machines; the run's `path` is the first of them.
+
+    A machine's file may also be there as a copy that its lead kept; the longer of the two is read. Folders
+    of different runs are refused, and so are two machines' own files of one rank.
+    """
+    folders = [Path(path) for path in paths]
+    manifest = _one_manifest(folders)
     readings: list[Reading] = []
     facts: list[Fact] = []
     events: list[Event] = []
     torn: list[str] = []
     decoder = LineDecoder()
-    for file in _line_files(folder, manifest):
+    for file in _merged_files(folders, manifest):
         for record in _records(file, decoder, torn):
             match record:
                 case Reading():
@@ -146,12 +159,14 @@ def open_run(path: str | os.PathLike[str], *, partial: bool = False) -> Run:
         raise RunError(
             f"the last line was cut off{more}",
             where=torn[0],
-            fix=f"finish the run with: assay qualify --resume {folder}\n"
-            f"       or judge what is there with: assay judge {folder} --partial",
+            fix=f"finish the run with: assay qualify --resume {folders[0]}\n"
+            f"       or judge what is there with: assay judge {' '.join(map(str, folders))} --partial",
         )
+    _require_ranks_once(events)
     return Run(
         manifest=manifest,
-        path=folder,
+        path=folders[0],
+        others=tuple(folders[1:]),
         readings=tuple(readings),
         facts=tuple(facts),
         events=tuple(events),
@@ -159,9 +174,69 @@ def open_run(path: str | os.PathLike[str], *, partial: bool = False) -> Run:
     )
 
 
+def _one_manifest(folders: Sequence[Path]) -> Manifest:
+    """The manifest that all folders share."""
+    seen: dict[Path, Path] = {}
+    manifests = [read_manifest(folder) for folder in folders]
+    for folder, manifest in zip(folders, manifests, strict=True):
+        if manifest.run != manifests[0].run:
+            raise RunError(
+                f"{folders[0]} holds run {manifests[0].run}, but {folder} holds run {manifest.run}",
+                fix="give the folders of one run, or judge each by itself",
+            )
+        if before := seen.get(folder.resolve()):
+            raise RunError(f"{folder} is given twice, first as {before}", fix="give each folder once")
+        seen[folder.resolve()] = folder
+    return manifests[0]
+
+
+def _merged_files(folders: Sequence[Path], manifest: Manifest) -> list[Path]:
+    """Every agent's file, and of each rank's file the longest copy."""
+    agents: list[Path] = []
+    ranked: dict[str, Path] = {}
+    for folder in folders:
+        for file in _line_files(folder, manifest):
+            other = ranked.get(file.name)
+            if file.name == line_file(None):
+                agents.append(file)
+            elif other is None:
+                ranked[file.name] = file
+            else:
+                ranked[file.name] = _longer(other, file)
+    return [*agents, *(ranked[name] for name in sorted(ranked))]
+
+
+def _longer(one: Path, other: Path) -> Path:
+    """The longer of two copies of one file; `RunError` where neither continues the other."""
+    shorter, longer = sorted((one, other), key=lambda file: file.stat().st_size)
+    with open(shorter, "rb") as short, open(longer, "rb") as long:
+        while chunk := short.read(1 << 20):
+            if long.read(len(chunk)) != chunk:
+                raise RunError(
+                    f"{one} and {other} tell different things of one rank",
+                    fix="give each machine's folder once, as it was written",
+                )
+    return longer
+
+
+def _require_ranks_once(events: Iterable[Event]) -> None:
+    """Each rank's agent wrote on one disk: a second folder of its own is a copy."""
+    joined: dict[str, str] = {}
+    for event in events:
+        if event.kind != "agent_joined":
+            continue
+        folder, rank = str(Path(event.source).parent), event.subject.name
+        if joined.setdefault(rank, folder) != folder:
+            raise RunError(
+                f"{joined[rank]} and {folder} are both of the machine of rank {rank} ({event.text})",
+                fix="give each machine's folder once",
+            )
+
+
 def samples(run: Run, ref: SampleRef) -> NDArray[np.float64]:
     """The raw samples behind a reading, in `ref.unit`; shape (count,)."""
-    file = run.path / ref.file
+    places = [folder / ref.file for folder in (run.path, *run.others)]
+    file = max(places, key=lambda place: place.stat().st_size if place.exists() else -1)
     if ".." in Path(ref.file).parts or Path(ref.file).is_absolute():
         raise RunError(f"samples in {ref.file!r} lie outside the run folder", where=str(run.path))
     try:
@@ -228,14 +303,16 @@ def _taken(folder: Path) -> RunError:
     return RunError(f"{folder} is not empty and not a run", fix="give another folder with --out")
 
 
-def _plain(manifest: Manifest) -> dict[str, object]:
+def plain_manifest(manifest: Manifest) -> dict[str, object]:
+    """A manifest as it is written."""
     data = {key: getattr(manifest, key) for key in _KEYS if key != "schema_version"}
     return {"schema_version": SCHEMA_VERSION} | {
         key: list(value) if isinstance(value, tuple) else value for key, value in data.items()
     }
 
 
-def _manifest(data: dict[str, object]) -> Manifest:
+def manifest_of(data: dict[str, object]) -> Manifest:
+    """A manifest as it was written; raises `InputError` when it is none."""
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise InputError(

@@ -8,6 +8,7 @@ ORDER = (
     "kernels",
     "host_device",
     "peer",
+    "pairs",
     "collectives",
     "clock",
     "storage",

@@ -49,7 +49,7 @@ def environment(context: Context) -> None:
     )
     _record(context, facts)
     for key, value, unit, source in (*_rank_facts(context, roots), *_torch_facts(context)):
-        context.fact(key, f"rank:{context.rank}", value, unit, source=source)
+        context.fact(key, f"rank:{context.number}", value, unit, source=source)
 
 
 def _keep_busy(seconds: float) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from assay.measure.context import Context, RecipeParam
@@ -41,11 +41,15 @@ def peer(context: Context) -> None:
     for number in range(int(context.agree(len(rounds)))):
         pairs = rounds[number] if number < len(rounds) else []
         mine = next((pair for pair in pairs if context.rank in pair), None)
-        measured = _Pair(context, *mine, local_ranks) if mine else None
+        measured = Pair(context, *mine, _names(context, mine, local_ranks), recipe={}) if mine else None
         right = measured.measure() if measured else True
         context.require_everywhere(right, "a message between two ranks did not arrive as it was sent")
         if measured:
             measured.record()
+
+
+def _names(context: Context, ranks: Iterable[int], local_ranks: list[int]) -> dict[int, str]:
+    return {rank: name_of(context, rank, local_ranks[rank]) for rank in ranks}
 
 
 def disjoint_rounds(ranks: list[int]) -> list[list[tuple[int, int]]]:
@@ -63,14 +67,20 @@ def disjoint_rounds(ranks: list[int]) -> list[list[tuple[int, int]]]:
     return rounds
 
 
-class _Pair:
-    """This rank's side of one pair; `low` and `high` are the ranks of the pair."""
+class Pair:
+    """This rank's side of one pair; `low` and `high` are its ranks, `names` what they are called.
 
-    def __init__(self, context: Context, low: int, high: int, local_ranks: list[int]) -> None:
+    `recipe` is added to that of each reading.
+    """
+
+    def __init__(
+        self, context: Context, low: int, high: int, names: Mapping[int, str], *, recipe: Recipe
+    ) -> None:
         self._context = context
         self._other = high if context.rank == low else low
         self._leads = context.rank == low
-        self._names = {rank: name_of(context, rank, local_ranks[rank]) for rank in (low, high)}
+        self._names = names
+        self._recipe = recipe
         self._ends = (self._names[low], self._names[high])
         size = context.settings["bytes"]
         self._sent = _payload(context, context.rank, self._other, size)
@@ -98,7 +108,7 @@ class _Pair:
         """The receiver records its direction; the lower rank what belongs to the pair."""
         context = self._context
         size = self._received.numel()
-        recipe: Recipe = {"bytes": size, "transport": context.transport}
+        recipe: Recipe = {"bytes": size, "transport": context.transport} | self._recipe
         context.record(
             "peer.bandwidth",
             size / statistics.median(self._arriving_s),

@@ -1,0 +1,87 @@
+"""Real faults on the wires, processors and clocks of four hosts: the right subject is named, or none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+import pytest
+
+from conftest import findings
+
+PAIRS = ("--suite", "quick", "--only", "pairs", "--json")
+LINKS = ("LINK_SLOW", "LINK_SLOW_ONE_WAY", "LINK_LOSS", "NODE_SLOW")
+
+
+@pytest.fixture
+def qualify(job):
+    """Waits until the wires know their faults, runs the job, and gives its answer."""
+
+    def run(*words, **how):
+        time.sleep(0.25)
+        job.start(*words, **how)
+        assert set(job.wait().values()) == {0}, job.errors()
+        return job.answer
+
+    return run
+
+
+def test_nothing_is_named_on_a_clean_cluster(qualify):
+    assert findings(qualify(*PAIRS), *LINKS) == []
+
+
+@pytest.mark.parametrize("delay_s", [0.0005, 0.002])
+def test_one_host_behind_a_delay(qualify, namespace_cluster, victim, delay_s):
+    host = f"h{victim(range(4))}"
+    namespace_cluster.shape(host, delay_s=delay_s)
+    assert ("LINK_SLOW", f"link:{host}>*") in findings(qualify(*PAIRS), *LINKS)
+
+
+def test_one_host_at_500_Mbps(qualify, namespace_cluster, victim):
+    host = f"h{victim(range(4))}"
+    namespace_cluster.shape(host, rate_Mbps=500)
+    found = findings(qualify(*PAIRS), *LINKS)
+    assert ("LINK_SLOW", f"link:{host}>*") in found
+    assert all(host in subject for _, subject in found)
+
+
+@pytest.mark.parametrize(("direction", "form"), [("out", "link:{}>*"), ("in", "link:*>{}")])
+def test_one_host_at_500_Mbps_in_one_direction(qualify, namespace_cluster, victim, direction, form):
+    host = f"h{victim(range(4))}"
+    namespace_cluster.shape(host, rate_Mbps=500, direction=direction)
+    found = findings(qualify(*PAIRS), *LINKS)
+    assert ("LINK_SLOW_ONE_WAY", form.format(host)) in found
+    assert all(host in subject for _, subject in found)
+
+
+def test_one_pair_at_500_Mbps(qualify, namespace_cluster, victim):
+    near, far = victim([(a, b) for a in range(4) for b in range(4) if a != b])
+    namespace_cluster.pair_rate(f"h{near}", f"h{far}", 500)
+    assert findings(qualify(*PAIRS), *LINKS) == [("LINK_SLOW_ONE_WAY", f"link:h{near}>h{far}")]
+
+
+def test_one_host_that_loses_one_segment_in_500(qualify, namespace_cluster, victim):
+    host = f"h{victim(range(4))}"
+    namespace_cluster.shape(host, loss_frac=0.002)
+    found = findings(qualify(*PAIRS), *LINKS)
+    assert ("LINK_LOSS", f"link:{host}>*") in found
+    assert all(host in subject for _, subject in found)
+
+
+def test_a_clock_250_ms_off(qualify, victim):
+    library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+    if shutil.which("faketime") is None:
+        message = "faketime is not installed: apt-get install faketime"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    rank = victim([1, 2, 3])
+    fake = ["env", f"LD_PRELOAD={library}", "FAKETIME=+0.25s"]
+    answer = qualify("--suite", "quick", "--only", "clock", "--json", before={rank: fake})
+    assert findings(answer, "CLOCK_OFFSET") == [("CLOCK_OFFSET", f"rank:{rank}")]
+
+
+def test_a_rank_starved_of_its_processor(qualify, victim):
+    """Four ranks want more than there is, and the kernel serves one of them last."""
+    rank = victim(range(4))
+    answer = qualify("--suite", "quick", "--only", "gemm", "--json", before={rank: ["nice", "-n", "19"]})
+    assert findings(answer, "RANK_STARVED") == [("RANK_STARVED", f"rank:{rank}")]

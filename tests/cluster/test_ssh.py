@@ -1,0 +1,46 @@
+"""Over ssh, for which entering a namespace stands in: one command measures all hosts of a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from conftest import SOURCE, findings
+
+
+def qualify(cluster, folder, hosts, *words, ssh=None, within_s=240):
+    (folder / "hosts").write_text("".join(f"{host} {cluster.address(host)}\n" for host in hosts))
+    command = [sys.executable, "-m", "assay", "qualify", "--hosts", folder / "hosts", "--ssh"]
+    words = [*command, ssh or cluster.ssh, "--ranks", 1, "--suite", "quick", "--out", folder / "run", *words]
+    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return subprocess.run(
+        list(map(str, words)), capture_output=True, text=True, env=env, timeout=within_s, check=False
+    )
+
+
+def test_four_hosts_are_measured_from_outside(namespace_cluster, tmp_path):
+    done = qualify(namespace_cluster, tmp_path, namespace_cluster.names, "--only", "clock", "--json")
+    assert done.stdout, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["missing_ranks"] == []
+    clocks = {c["subject"]: c["verdict"] for c in answer["criteria"] if c["id"] == "clocks-agree"}
+    assert clocks == {"rank:1": "pass", "rank:2": "pass", "rank:3": "pass"}
+
+
+def test_a_host_that_does_not_answer_is_named_and_the_others_are_measured(namespace_cluster, tmp_path):
+    hosts = ["h0", "h1", "h2"]
+    broken = namespace_cluster.ssh.replace("sh -c '", "sh -c 'test {host} != h1 || exit 255; ", 1)
+    done = qualify(namespace_cluster, tmp_path, hosts, "--only", "clock", "--json", ssh=broken)
+    assert done.stdout, done.stderr
+    answer = json.loads(done.stdout)
+    (lost,) = [f for f in answer["findings"] if f["code"] == "RANK_LOST"]
+    assert "host h1 did not answer" in lost["because"]
+    assert findings(answer, "RANK_LOST") == [("RANK_LOST", "rank:2")]
+
+
+def test_a_host_given_twice_is_refused(namespace_cluster, tmp_path):
+    done = qualify(namespace_cluster, tmp_path, ["h0", "h1", "h0"])
+    assert done.returncode == 2
+    assert "hosts:3: host h0 is given twice" in done.stderr

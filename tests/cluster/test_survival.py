@@ -1,0 +1,101 @@
+"""What is killed, stopped or never started, on four hosts with disks of their own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import findings
+
+QUICK = ("--suite", "quick", "--only", "clock", "--json")
+
+
+def test_four_hosts_are_measured_and_rank_0_has_everything(job):
+    job.start(*QUICK)
+    assert set(job.wait().values()) == {0}, job.errors()
+    answer = job.answer
+    assert answer["missing_ranks"] == []
+    clocks = {c["subject"]: c["verdict"] for c in answer["criteria"] if c["id"] == "clocks-agree"}
+    assert clocks == {"rank:1": "pass", "rank:2": "pass", "rank:3": "pass"}
+    for rank in (1, 2, 3):
+        name = f"rank-{rank:04d}.jsonl"
+        assert (job.run_of(0) / name).read_bytes() == (job.run_of(rank) / name).read_bytes()
+
+
+@pytest.mark.parametrize("rank", [2])
+def test_a_killed_rank_is_named_and_the_others_get_verdicts(job, rank):
+    job.start(*QUICK)
+    job.wait_for("worker_started", 0)
+    job.processes[rank].kill()
+    codes = job.wait(but=(rank,))
+    assert set(codes.values()) == {0}, job.errors()
+    assert job.answer["missing_ranks"] == [rank]
+
+
+def test_the_folders_of_all_hosts_are_judged_together_and_copies_are_refused(job, tmp_path):
+    job.start(*QUICK)
+    job.wait_for('"clock.offset"', 0)
+    job.processes[0].kill()  # nobody is left to gather: each host has only what it measured itself
+    assert set(job.wait(but=(0,)).values()) == {0}, job.errors()
+    assert (job.run_of(1) / "verdict.json").exists()
+    assert "rank 0 was lost" in job.errors()
+    folders = [job.run_of(rank) for rank in range(4)]
+    judged = judge(*folders, "--partial", "--json")
+    answer = json.loads(judged.stdout)
+    assert 0 in answer["missing_ranks"]
+    assert ("RANK_LOST", "rank:0") in findings(answer, "RANK_LOST")
+    assert {c["subject"] for c in answer["criteria"] if c["verdict"] == "pass"} >= {
+        "rank:1",
+        "rank:2",
+        "rank:3",
+    }
+    copy = shutil.copytree(folders[2], tmp_path / "copy")
+    twice = judge(folders[0], folders[2], copy, "--partial")
+    assert twice.returncode == 2
+    assert "both of the machine of rank 2" in twice.stderr
+    (copy / "run.json").write_text((copy / "run.json").read_text().replace('"run": "', '"run": "x'))
+    other = judge(folders[0], copy, "--partial")
+    assert other.returncode == 2
+    assert "holds run x" in other.stderr
+
+
+def judge(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "assay", "judge", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_a_rank_that_never_starts_is_named_and_the_others_get_verdicts(job, victim):
+    absent = victim([1, 2, 3])
+    job.start(*QUICK, "--wait", 20, ranks=[rank for rank in range(4) if rank != absent])
+    assert set(job.wait().values()) == {0}, job.errors()
+    answer = job.answer
+    assert answer["missing_ranks"] == [absent]
+    assert findings(answer, "RANK_LOST", "RANK_STOPPED") == [("RANK_LOST", f"rank:{absent}")]
+    assert len([c for c in answer["criteria"] if c["verdict"] == "pass"]) >= 2
+
+
+def test_a_stopped_process_is_named_and_the_others_get_verdicts(job, victim):
+    stopped = victim([1, 2, 3])
+    job.start(*QUICK)
+    job.wait_for("worker_started", stopped)
+    job.processes[stopped].send_signal(signal.SIGSTOP)
+    assert set(job.wait(but=(stopped,)).values()) == {0}, job.errors()
+    assert findings(job.answer, "RANK_LOST", "RANK_STOPPED") == [("RANK_STOPPED", f"rank:{stopped}")]
+
+
+def test_after_sigterm_rank_0_writes_its_verdict_and_everyone_ends_well(job):
+    job.start(*QUICK)
+    job.wait_for('"clock.offset"', 1)
+    began = time.monotonic()
+    for process in job.processes.values():
+        process.terminate()
+    assert set(job.wait().values()) == {0}, job.errors()
+    print(f"verdict after {time.monotonic() - began:.1f} s")
+    assert job.answer["missing_ranks"] == []
+    assert {c["verdict"] for c in job.answer["criteria"] if c["id"] == "clocks-agree"} == {"pass"}
