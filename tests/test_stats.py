@@ -143,5 +143,5 @@ def test_restarts_to_decide_shrinks_with_the_gap():
 
 def test_offsets_near_zero_lend_no_noise_to_one_that_is_far_from_it():
     values = [[1e-6, -2e-6, 3e-6], [0.2500, 0.25001, 0.25002], [2e-6, -1e-6, 0.0]]
-    low, high = estimate_family(values, relative=False).interval()
+    low, high = stats.estimate_family(values, relative=False).interval()
     assert 0.2499 < low[1] < high[1] < 0.2501
