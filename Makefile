@@ -32,7 +32,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 soak-test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m soak tests/soak --timeout 3600
+	$(BIN)/python -m pytest -m soak --timeout 3600
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
