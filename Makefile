@@ -32,7 +32,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 soak-test: $(VENV)/.dev
-	$(BIN)/python -m pytest -s -m soak tests/soak
+	$(BIN)/python -m pytest -s -m soak --timeout 3600
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

@@ -139,3 +139,9 @@ def test_restarts_to_decide_shrinks_with_the_gap():
     far = stats.restarts_to_decide(1.0, 0.05, 0.90, have=3)
     assert near > far >= 1
     assert stats.restarts_to_decide(1.0, 0.05, 1.0, have=3) is None
+
+
+def test_offsets_near_zero_lend_no_noise_to_one_that_is_far_from_it():
+    values = [[1e-6, -2e-6, 3e-6], [0.2500, 0.25001, 0.25002], [2e-6, -1e-6, 0.0]]
+    low, high = stats.estimate_family(values, relative=False).interval()
+    assert 0.2499 < low[1] < high[1] < 0.2501

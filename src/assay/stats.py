@@ -130,19 +130,20 @@ class Estimates:
         return np.where(self.df > 0, p, np.nan)
 
 
-def estimate_family(values: Sequence[ArrayLike]) -> Estimates:
+def estimate_family(values: Sequence[ArrayLike], *, relative: bool = True) -> Estimates:
     """Means over restarts of every subject of a family, with moderated variances.
 
     `values` has an array of restarts per subject. With three to five restarts a subject's own variance is
     poorly known, so it is shrunk towards that of its siblings by the empirical-Bayes estimate of Smyth
     (2004, Statistical Applications in Genetics and Molecular Biology 3:1, section 6.2), in units relative
     to the mean; a subject whose noise is truly larger keeps most of its own. Families of fewer than four
-    subjects pool their variances.
+    subjects pool their variances. `relative` false compares noise in the values' own unit, which is right
+    for values of either sign, such as offsets from zero.
     """
     arrays = [np.asarray(v, dtype=float) for v in values]
     n = np.array([a.size for a in arrays], dtype=np.int64)
     mean, own = _moments(arrays)
-    scale = np.where(mean != 0, np.abs(mean), 1.0)
+    scale = np.where(relative & (mean != 0), np.abs(mean), 1.0)
     own = own / scale**2
     df = (n - 1).astype(float)
     variance, total_df = moderate(own, df)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 
@@ -80,8 +81,36 @@ def test_a_clock_250_ms_off(qualify, victim):
     assert findings(answer, "CLOCK_OFFSET") == [("CLOCK_OFFSET", f"rank:{rank}")]
 
 
-def test_a_rank_starved_of_its_processor(qualify, victim):
-    """Four ranks want more than there is, and the kernel serves one of them last."""
+def test_a_rank_starved_of_its_processor(job, victim, quota):
     rank = victim(range(4))
-    answer = qualify("--suite", "quick", "--only", "gemm", "--json", before={rank: ["nice", "-n", "19"]})
-    assert findings(answer, "RANK_STARVED") == [("RANK_STARVED", f"rank:{rank}")]
+    job.start("--suite", "quick", "--only", "gemm", "--json")
+    job.wait_for("worker_started", rank)
+    quota(job.processes[rank].pid, 0.15)
+    assert set(job.wait().values()) == {0}, job.errors()
+    assert findings(job.answer, "RANK_STARVED") == [("RANK_STARVED", f"rank:{rank}")]
+
+
+@pytest.fixture
+def quota():
+    """Lets a process, and what it starts from now on, have a part of one processor."""
+    root = Path("/sys/fs/cgroup")
+    first = (root / "cpu").is_dir()
+    group = (root / "cpu" if first else root) / f"assay-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        limit = group / ("cpu.cfs_quota_us" if first else "cpu.max")
+        limit.write_text("-1" if first else "max 100000")
+    except OSError as fault:
+        message = f"no control group of processors can be made here: {fault.strerror}"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+
+    def hold(pid: int, share: float) -> None:
+        limit.write_text(f"{round(share * 100_000)}" if first else f"{round(share * 100_000)} 100000")
+        (group / "cgroup.procs").write_text(str(pid))
+
+    yield hold
+    limit.write_text("-1" if first else "max 100000")
+    end = time.monotonic() + 10
+    while (group / "cgroup.procs").read_text() and time.monotonic() < end:
+        time.sleep(0.05)
+    group.rmdir()

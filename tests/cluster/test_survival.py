@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +101,34 @@ def test_after_sigterm_rank_0_writes_its_verdict_and_everyone_ends_well(job):
     print(f"verdict after {time.monotonic() - began:.1f} s")
     assert job.answer["missing_ranks"] == []
     assert {c["verdict"] for c in job.answer["criteria"] if c["id"] == "clocks-agree"} == {"pass"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_worker_that_is_killed_or_stopped_is_named_and_nobody_else(job, rank, number):
+    """The worker, not its agent: the rank itself goes on, and later restarts give it a verdict."""
+    job.start(*QUICK)
+    job.wait_for("worker_started", rank)
+    os.kill(pid_of_worker(job.run_of(rank), rank), number)
+    assert set(job.wait().values()) == {0}, job.errors()
+    code = "RANK_LOST" if number == signal.SIGKILL else "RANK_STOPPED"
+    assert findings(job.answer, "RANK_LOST", "RANK_STOPPED") == [(code, f"rank:{rank}")]
+    assert job.answer["missing_ranks"] == [rank]
+    clocks = {c["subject"]: c["verdict"] for c in job.answer["criteria"] if c["id"] == "clocks-agree"}
+    assert clocks == {"rank:1": "pass", "rank:2": "pass", "rank:3": "pass"}
+
+
+def test_where_rank_0_is_stopped_the_others_judge_what_they_have(job):
+    job.start(*QUICK)
+    job.wait_for('"clock.offset"', 1)
+    job.processes[0].send_signal(signal.SIGSTOP)
+    assert set(job.wait(but=(0,)).values()) == {0}, job.errors()
+    answer = json.loads((job.run_of(1) / "verdict.json").read_text())
+    assert ("RANK_STOPPED", "rank:0") in findings(answer, "RANK_STOPPED")
+    assert {c["subject"] for c in answer["criteria"] if c["verdict"] == "pass"} >= {"rank:1"}
+
+
+def pid_of_worker(run: Path, rank: int) -> int:
+    lines = (run / f"rank-{rank:04d}.jsonl").read_text().splitlines()
+    (started,) = [json.loads(line) for line in lines if "worker_started" in line]
+    return int(started["details"]["pid"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from pathlib import Path
 
 from assay.api.gathering import attend_job
@@ -16,6 +17,8 @@ from assay.measure.launchers.job import Job
 from assay.store.run import seal
 
 _JUDGING = ".judging"
+#: Other survivors that share the folder write their last lines meanwhile.
+_GRACE_S = 1.0
 
 
 def attend(
@@ -46,6 +49,7 @@ def _judge_instead(
     with contextlib.suppress(FileExistsError):
         os.close(os.open(folder / _JUDGING, os.O_CREAT | os.O_EXCL))
         try:
+            time.sleep(_GRACE_S)
             seal(folder)
             judged = judge([folder], profile=profile, claims=claims, partial=True, lang=lang)
             write_report(judged, folder, command="qualify")

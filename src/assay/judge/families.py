@@ -124,11 +124,12 @@ def _family(quantity: Quantity, recipe: Recipe, subjects: dict[Subject, list[Rea
 
 def _estimates(quantity: Quantity, kept: list[list[Reading]], values: tuple[Floats, ...]) -> Estimates:
     """Means over restarts; exact quantities have no noise, and stated intervals widen it."""
-    estimates = estimate_family(values)
+    own = np.array([max(map(_half_width, rs), default=0.0) for rs in kept]) / _NORMAL_95
+    # What bounds itself is an offset or a drift, whose noise has nothing to do with its distance from zero.
+    estimates = estimate_family(values, relative=not own.all())
     if quantity.exact:
         zero = np.zeros_like(estimates.mean)
         return Estimates(estimates.mean, zero, np.full_like(zero, np.inf), estimates.n)
-    own = np.array([max(map(_half_width, rs), default=0.0) for rs in kept]) / _NORMAL_95
     if not own.any():
         return estimates
     between = np.where(np.isnan(estimates.standard_error), 0.0, estimates.standard_error)

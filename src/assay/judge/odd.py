@@ -189,12 +189,7 @@ def _lost_ranks(events: Iterable[Event]) -> list[Finding]:
             code=code,
             severity=Severity.CRITICAL,
             subject=subject,
-            because=Message.of(
-                "because.rank_lost",
-                text=events[0].text,
-                benchmark=str(events[0].details.get("benchmark") or ""),
-                n=len(events),
-            ),
+            because=_because_lost(events),
             evidence=tuple(
                 Evidence(
                     file=e.source.rpartition(":")[0] or e.source,
@@ -206,3 +201,11 @@ def _lost_ranks(events: Iterable[Event]) -> list[Finding]:
         )
         for (code, subject), events in by_rank.items()
     ]
+
+
+def _because_lost(events: list[Event]) -> Message:
+    """What is told of the first loss; one between benchmarks, or before the first, belongs to none."""
+    text, benchmark = events[0].text, events[0].details.get("benchmark")
+    if benchmark is None:
+        return Message.of("because.rank_absent", text=text)
+    return Message.of("because.rank_lost", text=text, benchmark=str(benchmark), n=len(events))

@@ -23,6 +23,7 @@ import numpy as np
 
 from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe
+from assay.domain.subject import Subject
 
 _MODEL = re.compile(r"gpt-l(?P<layers>\d+)-h(?P<hidden>\d+)-a(?P<heads>\d+)-v(?P<vocabulary>\d+)")
 #: Elements that norms, residuals, GELU and the layouts of attention move per layer and token, over H.
@@ -103,18 +104,20 @@ def step_s(work: Work, rates: Rates, all_reduce_s: float, *, overlaps: bool) -> 
     }
 
 
+#: The quantities that a step is predicted from.
+_PARTS = ("gemm.", "kernel.", "memory.copy.", "collective.all_reduce.time")
 _Means = Mapping[tuple[str, Recipe], float]
 
 
 def _means(readings: Iterable[Reading]) -> dict[tuple[str, Recipe], float]:
     """The slowest subject's mean over restarts, for every rate; the mean for times."""
-    values: dict[tuple[str, Recipe, str], list[float]] = {}
+    values: dict[tuple[str, Recipe, Subject], list[float]] = {}
     for r in readings:
-        if r.origin is Origin.MEASURED and r.number is not None:
-            values.setdefault((r.quantity, r.recipe, str(r.subject)), []).append(r.number)
+        if r.quantity.startswith(_PARTS) and r.origin is Origin.MEASURED and r.number is not None:
+            values.setdefault((r.quantity, r.recipe, r.subject), []).append(r.number)
     means: dict[tuple[str, Recipe], float] = {}
     for (quantity, recipe, _), found in values.items():
-        value = float(np.mean(found))
+        value = sum(found) / len(found)
         known = means.get((quantity, recipe))
         slower = max if quantity.endswith("time") else min
         means[quantity, recipe] = value if known is None else slower(known, value)
