@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN ?= qualify-$(shell date +%Y%m%dT%H%M%S)
 
-.PHONY: qualify test lint soak-test bench validate circle messages clean
+.PHONY: qualify test lint cluster-test soak-test bench validate circle messages clean
 
 $(VENV)/.measure: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "assay needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -30,6 +30,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src/assay
 	$(BIN)/lint-imports
+
+# Real faults on four hosts made of network namespaces, under torchrun, ssh and Slurm; needs root.
+cluster-test: $(VENV)/.dev
+	$(BIN)/python -m pytest -m "cluster and not soak"
 
 soak-test: $(VENV)/.dev
 	$(BIN)/python -m pytest -s -m soak --timeout 3600
