@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN ?= qualify-$(shell date +%Y%m%dT%H%M%S)
 
-.PHONY: qualify test lint soak-test bench messages clean
+.PHONY: qualify test lint soak-test bench validate circle messages clean
 
 $(VENV)/.measure: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "assay needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -32,10 +32,21 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 soak-test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m soak --timeout 3600
+	$(BIN)/python -m pytest -s -m soak
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
+
+# How wrong the predictor is, against the measured figures of others; each source left out in turn.
+validate: $(VENV)/.measure
+	$(BIN)/assay validate kernels validation/kernels/*.csv.gz
+	$(BIN)/assay validate choices validation/nccl_choices/*.json validation/nccl_choices/*.xml
+	$(BIN)/assay validate collectives --cross source validation/collectives/measured.csv validation/collectives/single_node.csv
+	$(BIN)/assay validate training --cross source validation/training/*.csv.gz
+
+# Predicted against measured training steps of this machine, five runs.
+circle: $(VENV)/.measure
+	$(BIN)/python validation/circle.py
 
 messages: $(VENV)/.dev
 	$(BIN)/python -m assay.catalog.messages

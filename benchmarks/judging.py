@@ -18,6 +18,7 @@ def run() -> list[Figure]:
         out = Path(folder) / "run"
         words = ["--seed", "1", "--nodes", "128", "--gpus", "8", "--pairs", "all", "--restarts", "5"]
         subprocess.run([sys.executable, "-m", "assay.store.generate", str(out), *words], check=True)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         begin = time.perf_counter()
         subprocess.run(
             [sys.executable, "-m", "assay", "judge", str(out), "--json"],
@@ -25,8 +26,11 @@ def run() -> list[Figure]:
             check=False,
         )
         seconds = time.perf_counter() - begin
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    peak = after.ru_maxrss / 2**20
     return [
         Figure(what="judge 1,024 GPUs, 8,128 pairs", value=f"{seconds:.1f} s", reach="10 s"),
+        Figure(what="processor time of it, on whatever load", value=f"{busy:.1f} s"),
         Figure(what="memory of the largest process", value=f"{peak:.2f} GiB", reach="1 GB"),
     ]

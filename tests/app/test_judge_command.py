@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from conftest import SAMPLES, assay
+from commands import SAMPLES, assay
 
 VERDICTS = {"pass", "fail", "undecided", "not_measured"}
 

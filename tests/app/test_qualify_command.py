@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import assay
+from commands import assay
 
 from assay.store.run import check_seal, open_run
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from conftest import findings
 
 PAIRS = ("--suite", "quick", "--only", "pairs", "--json")

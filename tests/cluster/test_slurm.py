@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from conftest import SOURCE
 from slurm import Slurm, obstacle
+
+from conftest import SOURCE
 
 
 @pytest.fixture

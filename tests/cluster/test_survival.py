@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from conftest import findings
 
 QUICK = ("--suite", "quick", "--only", "clock", "--json")

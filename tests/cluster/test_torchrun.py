@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from conftest import SOURCE, findings
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]

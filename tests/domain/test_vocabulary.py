@@ -60,9 +60,7 @@ def test_recipes_compare_only_when_they_are_equal(left, right):
 
 def test_the_difference_of_recipes_is_named():
     left, right = Recipe.of(bytes=16, ranks=8), Recipe.of(bytes=32, ranks=8, method="aligned")
-    with pytest.raises(
-        RecipeMismatchError, match="bytes 16 against 32; method not stated against aligned|method"
-    ):
+    with pytest.raises(RecipeMismatchError, match="bytes 16 against 32; method not stated against aligned"):
         left.require_same(right, what="busbw")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from assay.catalog.messages import LANGUAGES, Texts
@@ -115,3 +116,24 @@ def test_findings_are_said_whole(lang: str) -> None:
     found = find(*rates, *moves, busbw("pipelined", 4e11), busbw("nccl-tests", 5e11))
     assert {f.code: len(f.evidence) for f in found} == {"NCCL_TESTS_DISAGREE": 2, "SHAPE_UNSTABLE": 3}
     assert not any("{" in Texts(lang).say(f.because) for f in found)
+
+
+def cards(values: np.ndarray) -> list[Reading]:
+    return [
+        reading("gemm.bf16.rate", float(v), restart, f"gpu:n/{card}", **CARD)
+        for card, row in enumerate(values)
+        for restart, v in enumerate(row)
+    ]
+
+
+def test_among_many_noisy_cards_none_is_named_for_what_chance_does() -> None:
+    rng = np.random.default_rng(3)
+    noise = 0.015 / np.sqrt(2) * rng.standard_t(4, (1024, 5)).clip(-11, 11)
+    assert (np.ptp(noise, axis=1) > 0.1).any()
+    assert find(*cards(7e14 * (1 + noise))) == ()
+
+
+def test_among_many_steady_cards_the_one_with_a_gap_is_named() -> None:
+    steady = 7e14 * (1 + 0.003 * np.random.default_rng(3).standard_normal((64, 5)))
+    steady[3, 2] = 6e14
+    assert [str(f.subject) for f in find(*cards(steady))] == ["gpu:n/3"]

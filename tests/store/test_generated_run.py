@@ -98,6 +98,22 @@ def test_a_link_can_be_slow_one_way_and_to_all_others(tmp_path: Path) -> None:
     assert values(faulty, "peer.bandwidth", back) == values(plain, "peer.bandwidth", back)
 
 
+def test_a_whole_leaf_and_a_rail_can_be_slow(tmp_path: Path) -> None:
+    words = ["--nodes", "6", "--gpus", "2", "--restarts", "2", "--pairs", "rails"]
+    plants = ["--plant", "nodes:2-3:peer.bandwidth:-20%", "--plant", "link:*/1>*/1:peer.bandwidth:-50%"]
+    for name, more in (("plain", []), ("faulty", plants)):
+        assert main([str(tmp_path / name), *words, *more]) == 0
+    runs = [open_run(tmp_path / name) for name in ("plain", "faulty")]
+    factors: dict[str, float] = {}
+    for before, after in zip(runs[0].readings, runs[1].readings, strict=True):
+        if before.quantity == "peer.bandwidth" and before.number and after.number:
+            factors[str(before.subject)] = after.number / before.number
+    assert factors["link:node02>node00"] == pytest.approx(0.8)
+    assert factors["link:node00>node01"] == 1.0
+    assert factors["link:node00/1>node01/1"] == pytest.approx(0.5)
+    assert factors["link:node00/0>node01/0"] == 1.0
+
+
 def test_faults_of_clocks_facts_cores_and_whole_nodes(tmp_path: Path) -> None:
     run = generated(
         tmp_path / "run",

@@ -11,7 +11,6 @@ from pathlib import Path
 from assay.api.gathering import attend_job
 from assay.api.judging import judge
 from assay.api.reporting import write_report
-from assay.catalog.profiles import DEFAULT
 from assay.errors import AssayError, EnvironmentLackError
 from assay.measure.attend import Attended
 from assay.measure.launchers.job import Job
@@ -27,7 +26,7 @@ def attend(
     *,
     out: Path | None,
     wait_s: float,
-    profile: str = DEFAULT,
+    profile: str | None = None,
     claims: Path | None = None,
     lang: str = "en",
 ) -> int:
@@ -44,7 +43,7 @@ def attend(
 
 
 def _judge_instead(
-    job: Job, attended: Attended, folder: Path, *, profile: str, claims: Path | None, lang: str
+    job: Job, attended: Attended, folder: Path, *, profile: str | None, claims: Path | None, lang: str
 ) -> None:
     """Several survivors may share the folder; the first to say so judges it."""
     with contextlib.suppress(FileExistsError):

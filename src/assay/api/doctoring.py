@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO
 
+from assay.api.collecting import gathered, hosts_of, hosts_of_job
 from assay.doctor.diagnose import Diagnosis, diagnose
 from assay.doctor.registry import load_plugins
 from assay.errors import InputError
@@ -24,3 +27,15 @@ def doctor(paths: Sequence[str], *, stdin: IO[bytes] | None = None) -> Diagnosis
             "no file is in what was given", where=", ".join(paths), fix="give logs, dumps or a bundle"
         )
     return diagnosis
+
+
+def doctor_live(paths: Sequence[str] = (), *, hosts: Path | None = None, job: str | None = None) -> Diagnosis:
+    """Ask the hosts of a running job, or this one, and diagnose the answers beside the files given.
+
+    A host that does not answer in time counts with what it said.
+    """
+    load_plugins()
+    names = hosts_of(hosts) if hosts else hosts_of_job(job) if job else ("localhost",)
+    return diagnose(
+        itertools.chain(gathered(names, ranks=True), read_artefacts(list(paths), sys.stdin.buffer))
+    )

@@ -9,14 +9,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from assay import __version__
 from assay.api.importing import read_results
 from assay.api.measuring import missing_ranks
-from assay.catalog.devices import gpu
+from assay.catalog.devices import gpu, gpu_by_nvml_name
 from assay.catalog.messages import Texts
-from assay.catalog.profiles import DEFAULT, find_profile
+from assay.catalog.profiles import find_profile, profile_for
 from assay.catalog.quantities import quantity
-from assay.codec.answer import answer
+from assay.codec.answer import answer, event_object, fact_object, listed_reading
 from assay.codec.claims import Claims, load_claims
 from assay.domain.criterion import Profile
 from assay.domain.fact import Fact
@@ -30,15 +32,20 @@ from assay.errors import InputError
 from assay.judge.claims import claim_findings, shortfalls
 from assay.judge.consistency import find_inconsistent
 from assay.judge.environment import environment_findings
-from assay.judge.families import gather
+from assay.judge.families import Measured, gather
+from assay.judge.fleet import find_fleet
 from assay.judge.lint import lint_profile, require_sound
 from assay.judge.odd import find_odd
 from assay.judge.verdicts import judge as judge_readings
+from assay.predict.local import predict_training
 from assay.qualify.identity import datasheet_readings, readings_from_facts
+from assay.qualify.utilisation import mfu_readings
 from assay.report.data import ReportData, RunInfo, Series
 from assay.store.run import HASHES, Run, check_seal, open_runs, samples
 
 _RANK_FILE = re.compile(r"rank-(\d+)\.jsonl")
+#: Events that every run has, task by task; the answer leaves them to the run folder.
+_ROUTINE = ("task_started", "task_done", "worker_started", "worker_done")
 #: Raw samples shown as a distribution; more series than this would fill the page.
 _SERIES_SHOWN = 4
 
@@ -62,21 +69,27 @@ class Judged:
 
     def answer(self, command: str) -> dict[str, object]:
         """The JSON answer of a command."""
-        texts = self.data.texts
+        data, texts = self.data, self.data.texts
         return answer(
             self.assessment,
             command=command,
             assay_version=__version__,
-            run=self.data.info.run or None,
+            run=data.info.run or None,
             text=texts.say,
             finding_text=lambda code: (texts.finding(code).title, texts.finding(code).fixes),
-        )
+        ) | {
+            "run_hash": data.run_hash or None,
+            "repeat_command": data.repeat_command or None,
+            "readings": [listed_reading(reading) for reading in data.readings],
+            "environment": [fact_object(fact) for fact in data.facts],
+            "events": [event_object(event) for event in data.events if event.kind not in _ROUTINE],
+        }
 
 
 def judge(
     paths: Sequence[Path],
     *,
-    profile: str | Profile = DEFAULT,
+    profile: str | Profile | None = None,
     claims: Path | Claims | None = None,
     partial: bool = False,
     collective: str | None = None,
@@ -85,15 +98,17 @@ def judge(
 ) -> Judged:
     """Judge a run by its folder or its machines' folders, or result files that other tools made.
 
-    `profile` is a name, a file or a record; `partial` accepts a run whose last line was cut off.
-    `collective` names what an nccl-tests file does not say itself. Raises `InputError` or `RunError` with
-    file and line.
+    `profile` is a name, a file or a record, or None for that of the GPUs found; `partial` accepts a run
+    whose last line was cut off. `collective` names what an nccl-tests file does not say itself. Raises
+    `InputError` or `RunError` with file and line.
     """
     texts = Texts(lang)
-    chosen = find_profile(profile) if isinstance(profile, str) else profile
-    _require_possible(chosen, texts)
     promised = load_claims(claims, quantity_of=quantity) if isinstance(claims, Path) else claims
+    named = find_profile(profile) if isinstance(profile, str) else profile
+    if named:
+        _require_possible(named, texts)
     run = _gathered(paths, partial=partial, collective=collective)
+    chosen = named or find_profile(profile_for(_devices(run.facts)))
     return Judged(data=_assess(run, chosen, promised, texts, sequential=sequential), claims=promised)
 
 
@@ -191,8 +206,9 @@ def _assess(
 ) -> ReportData:
     datasheet = datasheet_readings(gathered.facts)
     promised = claims.readings if claims else ()
-    others = (*promised, *datasheet)
-    measured = gather(gathered.readings, quantity)
+    others = (*promised, *datasheet, *predict_training(gathered.readings))
+    readings = (*gathered.readings, *mfu_readings(gathered.readings, datasheet))
+    measured = gather(readings, quantity)
     assessment = judge_readings(
         profile,
         measured,
@@ -204,21 +220,23 @@ def _assess(
     )
     aggregated = measured.aggregated()
     short = shortfalls(promised, aggregated, datasheet, quantity)
+    fleet = find_fleet(measured, gathered.facts)
     findings: tuple[Finding, ...] = (
-        *find_odd(measured, gathered.run.events if gathered.run else ()),
-        *environment_findings(gathered.facts, ranks=gathered.info.ranks, readings=gathered.readings),
-        *find_inconsistent(gathered.readings, quantity),
+        *fleet.findings,
+        *find_odd(measured, gathered.run.events if gathered.run else (), told=fleet.families),
+        *environment_findings(gathered.facts, ranks=gathered.info.ranks, readings=readings),
+        *find_inconsistent(readings, quantity),
         *claim_findings(short),
     )
     assessment = dataclasses.replace(
         assessment,
         findings=tuple(sorted(findings, key=lambda f: (f.severity.rank, f.code, f.subject))),
-        notes=(*gathered.notes, *_notes(profile, assessment)),
+        notes=(*gathered.notes, *fleet.notes, *_notes(profile, assessment, measured)),
     )
     return ReportData(
         assessment=assessment,
         readings=(*aggregated, *others),
-        replicates=tuple(r for r in gathered.readings if "<" not in r.quantity),
+        replicates=tuple(r for r in readings if "<" not in r.quantity),
         info=gathered.info,
         texts=texts,
         facts=gathered.facts,
@@ -235,7 +253,7 @@ def _require_possible(profile: Profile, texts: Texts) -> None:
     require_sound(profile, complaints, texts.say)
 
 
-def _notes(profile: Profile, assessment: Assessment) -> Iterable[Message]:
+def _notes(profile: Profile, assessment: Assessment, measured: Measured) -> Iterable[Message]:
     """What the reader should know of the profile and of what chance does."""
     for complaint in lint_profile(profile, quantity, [gpu(device) for device in profile.applies_to]):
         if complaint.message.code != "lint.recipe_unstated":
@@ -250,17 +268,32 @@ def _notes(profile: Profile, assessment: Assessment) -> Iterable[Message]:
                 chance_frac=chance,
                 cards=cards,
             )
+    for clocks in measured.families.get("gpu.sm_clock", ()):
+        if clocks.estimates is not None and len(clocks.readings) > 1:
+            mean = clocks.estimates.mean
+            yield Message.of(
+                "note.spread_of_clocks",
+                spread_frac=float((mean.max() - mean.min()) / np.median(mean)),
+                cards=len(mean),
+                recipe=str(clocks.recipe),
+            )
     ids = {criterion.quantity.rpartition(".")[2] for criterion in profile.criteria}
     if "fluctuation" in ids:
         yield Message.of("note.two_readings_of_fluctuation")
+
+
+def _devices(facts: Iterable[Fact]) -> set[str]:
+    """Catalogue ids of the GPUs; a card that the catalogue does not know has the id ""."""
+    named = [str(fact.value) for fact in facts if fact.key == "gpu.name" and fact.value is not None]
+    known = [gpu_by_nvml_name(name) for name in named]
+    return {device.id if device else "" for device in known}
 
 
 def _expected(run: Run) -> tuple[Subject, ...]:
     """One subject per rank, in order: the GPU that each rank's own file is about, else the rank."""
     gpus: dict[int, Subject] = {}
     for reading in run.readings:
-        file = _RANK_FILE.search(reading.source)
-        if file and reading.subject.kind == "gpu":
+        if reading.subject.kind == "gpu" and (file := _RANK_FILE.search(reading.source)):
             gpus.setdefault(int(file[1]), reading.subject)
     if gpus:
         return tuple(subject for _, subject in sorted(gpus.items()))

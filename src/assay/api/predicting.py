@@ -1,17 +1,15 @@
-"""`assay predict` and `assay validate`: files and catalogues joined with the predictor."""
+"""`assay predict`: files and catalogues joined with the predictor."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay.catalog.clusters import cluster, cluster_ids, load_cluster
-from assay.catalog.models import model, model_from_config, model_from_megatron, models
+from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
 from assay.domain.cluster import Cluster
 from assay.domain.layout import parse_layout
-from assay.domain.score import Validation
 from assay.domain.workload import Workload
 from assay.errors import InputError
 from assay.predict.network import LinkNetwork
@@ -19,10 +17,7 @@ from assay.predict.prediction import Prediction, predict, smallest_change_that_f
 from assay.predict.sensitivity import Effect, sensitivity
 from assay.predict.situation import Situation
 from assay.predict.stack import DEFAULT_STACK, stack
-from assay.predict.tables import TableRow, read_table
 from assay.predict.timeline import pipeline, trace_events
-from assay.predict.validate_kernels import ATTENTION_NEEDS, GEMM_NEEDS, is_attention, validate_kernels
-from assay.predict.validate_training import NEEDS, validate_training
 
 #: Where no run, stack or layout says otherwise, all ranks wait for nothing but each other.
 _UNSTACKED = f"no stack named: {DEFAULT_STACK} taken"
@@ -107,26 +102,8 @@ def timeline(predicted: Predicted) -> dict[str, object]:
     )
 
 
-def validate_training_files(files: Sequence[Path], *, cross: str | None = None) -> Validation:
-    """Score the predictor on tables of training runs."""
-    rows: list[TableRow] = []
-    for file in files:
-        rows += read_table(_lines(file), file=str(file), needs=NEEDS)
-    return validate_training(rows, cross=cross)
-
-
-def validate_kernel_files(files: Sequence[Path]) -> Validation:
-    """Score the kernel models on tables of matrix products and attention."""
-    rows: list[TableRow] = []
-    for file in files:
-        lines = _lines(file)
-        header = lines[0].split(",") if lines else []
-        needs = ATTENTION_NEEDS if is_attention(header) else GEMM_NEEDS
-        rows += read_table(lines, file=str(file), needs=needs)
-    return validate_kernels(rows)
-
-
-def _lines(file: Path) -> list[str]:
+def text_lines(file: Path) -> list[str]:
+    """The lines of a text file, also of one packed with gzip."""
     try:
         raw = file.read_bytes()
         text = gzip.decompress(raw) if file.suffix == ".gz" else raw
@@ -152,9 +129,11 @@ def _workload(options: PredictOptions) -> Workload:
     path = Path(options.workload)
     if path.suffix == ".json" or path.is_dir():
         file = path / "config.json" if path.is_dir() else path
-        shape = model_from_config("\n".join(_lines(file)), where=str(file))
+        shape = model_from_config("\n".join(text_lines(file)), where=str(file))
+    elif path.suffix in (".yaml", ".yml", ".toml"):
+        shape = model_from_file(path)
     elif path.suffix in (".sh", ".args", ".txt") and path.is_file():
-        shape = model_from_megatron("\n".join(_lines(path)), where=str(path))
+        shape = model_from_megatron("\n".join(text_lines(path)), where=str(path))
     else:
         shape = model(options.workload)
     return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)

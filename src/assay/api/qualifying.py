@@ -10,7 +10,7 @@ from assay.api.judging import Judged, judge
 from assay.api.measuring import MeasureOptions, Session, Watcher, benchmark_of
 from assay.api.reporting import write_report
 from assay.catalog.messages import Texts
-from assay.catalog.profiles import DEFAULT, find_profile
+from assay.catalog.profiles import find_profile
 from assay.catalog.quantities import quantity
 from assay.codec.claims import load_claims
 from assay.domain.verdict import Judgement, Verdict
@@ -23,7 +23,7 @@ MOST_RESTARTS = 60
 def qualify(
     options: MeasureOptions,
     *,
-    profile: str = DEFAULT,
+    profile: str | None = None,
     claims: Path | None = None,
     lang: str = "en",
     until_decided: bool = False,
@@ -37,7 +37,7 @@ def qualify(
     spent, or `MOST_RESTARTS` are made. Profile, claims and language are read before anything is measured.
     """
     Texts(lang)
-    chosen = find_profile(profile)
+    chosen = find_profile(profile) if profile else None
     promised = load_claims(claims, quantity_of=quantity) if claims else None
     session = Session(options, watcher)
     began = time.monotonic()

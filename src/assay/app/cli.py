@@ -18,6 +18,11 @@ COMMANDS = {
     "qualify": ("assay.app.qualify", "qualify", "Measure this machine, judge it, show it: the main job."),
     "measure": ("assay.app.measure", "measure", "Run the benchmarks only."),
     "judge": ("assay.app.judge", "judge", "Judge a recorded run, or other tools' results, again."),
+    "predict": ("assay.app.predict", "predict", "How long a step or a collective takes, and why."),
+    "validate": ("assay.app.validate", "validate", "How wrong the predictor is, against measured runs."),
+    "doctor": ("assay.app.doctor", "doctor", "Why is it slow, hung or broken? Logs in, causes out."),
+    "annex": ("assay.app.annex", "annex", "What both sides sign before anything is measured."),
+    "verify": ("assay.app.verify", "verify", "Is a run whole, and does it follow the annex?"),
     "catalog": ("assay.app.catalog", "catalog", "What Assay knows: devices, profiles, quantities, findings."),
 }
 

@@ -66,10 +66,9 @@ def judging(command: Command) -> Command:
         ),
         click.option(
             "--profile",
-            default="self",
-            show_default=True,
             metavar="NAME|FILE",
-            help="Criteria: a shipped profile (see 'assay catalog profiles') or a file.",
+            help="Criteria: a shipped profile ('assay catalog profiles') or a file.  "
+            "[default: that of the GPUs found, else self]",
         ),
     ):
         command = option(command)

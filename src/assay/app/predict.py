@@ -1,4 +1,4 @@
-"""`assay predict`: how long a step takes, and why."""
+"""`assay predict`: how long a step takes, and why; and the group that also has `collective`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,41 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.app.options import json_option
+from assay.app.predict_collective import collective
 
 if TYPE_CHECKING:
     from assay.api.predicting import Predicted
 
 
-@click.command()
+class _StepFirst(click.Group):
+    """`assay predict --cluster …` is `assay predict step --cluster …`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `step` in front where no command is named."""
+        if args and args[0] not in (*self.list_commands(ctx), "-h", "--help"):
+            args = ["step", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_StepFirst)
+def predict() -> None:
+    """How long a step or a collective takes on a cluster, and why.
+
+    Without a command's name a training step is predicted: `assay predict --cluster dgx-h100 --nodes 128 …`.
+    """
+
+
+predict.add_command(collective)
+
+
+@predict.command()
 @click.option("--cluster", required=True, metavar="NAME|FILE", help="A shipped system, or a cluster file.")
 @click.option("--nodes", required=True, type=click.IntRange(min=1), metavar="N", help="Nodes of it.")
 @click.option(
     "--workload",
     required=True,
     metavar="NAME|FILE",
-    help="A shipped model, a Hugging Face config.json, or Megatron-LM arguments (.sh, .args).",
+    help="A shipped model, a Hugging Face config.json, Megatron-LM arguments (.sh, .args), or YAML.",
 )
 @click.option(
     "--layout",
@@ -43,7 +65,7 @@ if TYPE_CHECKING:
     help="Write the pipeline as a timeline that Perfetto opens.",
 )
 @json_option
-def predict(
+def step(
     cluster: str,
     nodes: int,
     workload: str,

@@ -32,7 +32,7 @@ def qualify(
     hosts: Path | None,
     ssh: str | None,
     strict_exit: bool,
-    profile: str,
+    profile: str | None,
     claims: Path | None,
     lang: str,
     until_decided: bool,

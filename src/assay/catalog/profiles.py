@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -14,8 +14,22 @@ from assay.codec.profile import load_profile
 from assay.domain.criterion import Profile
 from assay.errors import unknown_name
 
-#: The profile that needs no outside numbers: the default where nothing else is asked for.
+#: The profile that needs no outside numbers: the default where the hardware is unknown.
 DEFAULT = "self"
+
+
+#: Floors of one system each; the first that is meant for a device is its default.
+SYSTEMS = ("a100-sxm", "h100-sxm", "h200-sxm", "b200-sxm", "gb200-nvl72", "mi300x")
+
+
+def profile_for(devices: Iterable[str]) -> str:
+    """The profile of the system that these catalogue ids of GPUs are; `self` where they are none or mixed."""
+    kinds = set(devices)
+    if len(kinds) == 1:
+        for name in SYSTEMS:
+            if kinds <= set(profiles()[name].applies_to):
+                return name
+    return DEFAULT
 
 
 @cache

@@ -70,7 +70,8 @@ def _value(name: str, hint: Any, raw: object, where: str) -> object:
         return tuple(raw)
     allowed = [option for option in (get_args(hint) or (hint,)) if option is not type(None)]
     unit = unit_of_name(name)
-    if unit not in (None, "1/s") and (float in allowed or int in allowed):  # bare counts a second stay numbers
+    # Counts a second are bare numbers, like counts.
+    if unit not in (None, "1/s") and (float in allowed or int in allowed):
         return _quantity(name, raw, str(unit), whole=int in allowed, where=where)
     if not any(type(raw) is option for option in allowed):
         wanted = " or ".join(option.__name__ for option in allowed)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from assay.domain.event import Event
+from assay.domain.fact import Fact
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 from assay.domain.reading import Reading
@@ -98,6 +100,35 @@ def reading_object(r: Reading) -> dict[str, object]:
         "source": r.source,
     }
     return data if r.reason is None else data | {"reason": r.reason}
+
+
+def listed_reading(r: Reading) -> dict[str, object]:
+    """A reading that stands by itself: with its quantity, subject and recipe."""
+    about = {"quantity": r.quantity, "subject": str(r.subject), "recipe": r.recipe.as_dict()}
+    return about | reading_object(r)
+
+
+def fact_object(f: Fact) -> dict[str, object]:
+    """One thing read about a machine; `reason` is there only where the value is null."""
+    data: dict[str, object] = {
+        "key": f.key,
+        "subject": str(f.subject),
+        "value": f.value,
+        "unit": f.unit,
+        "source": f.source,
+    }
+    return data if f.reason is None else data | {"reason": f.reason}
+
+
+def event_object(e: Event) -> dict[str, object]:
+    """Something that happened during the run; `time_s` is since the epoch."""
+    return {
+        "kind": e.kind,
+        "time_s": e.time_s,
+        "subject": str(e.subject),
+        "text": e.text,
+        "details": e.details,
+    }
 
 
 def _reading(r: Reading | None) -> dict[str, object] | None:

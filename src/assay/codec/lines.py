@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
+from typing import Any
 
 from assay.codec.plain import kind_word, number_at, read_object, require_known, text_at, whole_at
 from assay.domain.event import Event
@@ -43,6 +45,7 @@ class LineDecoder:
     def __init__(self) -> None:
         self._subjects: dict[str, Subject] = {}
         self._recipes: dict[object, Recipe] = {}
+        self._sound: set[object] = set()
         self._of_type: dict[str, Callable[[dict[str, object], str], LineRecord]] = {
             "reading": self._reading,
             "fact": self._fact,
@@ -64,28 +67,33 @@ class LineDecoder:
             raise InputError(fault.what, where=where, fix=fault.fix) from None
 
     def _reading(self, data: dict[str, object], where: str) -> Reading:
-        if not data.keys() <= _READING_KEYS:
-            require_known(data, _READING_KEYS, of="a reading")
-        origin = _ORIGINS.get(text_at(data, "origin", "measured"))
-        if origin is None:
-            name = str(data["origin"])
-            raise InputError(f"unknown origin {name!r}", fix=did_you_mean(name, _ORIGINS))
+        # Lines of one kind have the same keys with values of the same types; those are looked at once.
+        form = (tuple(data), tuple(map(type, data.values())))
+        if form not in self._sound:
+            _require_reading(data)
+            self._sound.add(form)
+        get: Callable[[str], Any] = data.get
+        origin, numbers = get("origin"), (get("low"), get("high"), get("cpu_share_frac"), get("time_s"))
+        for number in numbers:
+            if number is not None and not math.isfinite(number):
+                raise InputError(f"{number} is not a finite number")
+        low, high, cpu_share_frac, time_s = numbers
         return Reading(
-            quantity=text_at(data, "quantity"),
+            quantity=get("quantity"),
             subject=self._subject(data),
-            origin=origin,
-            value=_value(data),
-            unit=text_at(data, "unit"),
+            origin=Origin.MEASURED if origin is None else _origin(origin),
+            value=get("value"),
+            unit=get("unit"),
             recipe=self._recipe(data.get("recipe", {})),
-            low=number_at(data, "low"),
-            high=number_at(data, "high"),
-            n=whole_at(data, "n"),
+            low=low,
+            high=high,
+            n=get("n"),
             replicate=whole_at(data, "replicate"),
-            cpu_share_frac=number_at(data, "cpu_share_frac"),
-            reason=_reason(data),
-            samples=_samples(data.get("samples")),
-            source=text_at(data, "source", where),
-            time_s=number_at(data, "time_s"),
+            cpu_share_frac=cpu_share_frac,
+            reason=get("reason"),
+            samples=_samples(get("samples")),
+            source=get("source") or where,
+            time_s=time_s,
         )
 
     def _fact(self, data: dict[str, object], where: str) -> Fact:
@@ -148,6 +156,27 @@ class LineDecoder:
                     )
             cached = self._recipes[(key, values)] = Recipe.of(data)
         return cached
+
+
+def _require_reading(data: dict[str, object]) -> None:
+    """Refuse unknown keys and values of a wrong type."""
+    require_known(data, _READING_KEYS, of="a reading")
+    _origin(text_at(data, "origin", "measured"))
+    for name in ("quantity", "unit"):
+        text_at(data, name)
+    for name in ("low", "high", "cpu_share_frac", "time_s"):
+        number_at(data, name)
+    for name in ("n", "replicate"):
+        whole_at(data, name)
+    _value(data)
+    _reason(data)
+    text_at(data, "source", "")
+
+
+def _origin(name: str) -> Origin:
+    if name not in _ORIGINS:
+        raise InputError(f"unknown origin {name!r}", fix=did_you_mean(name, _ORIGINS))
+    return _ORIGINS[name]
 
 
 def encode(record: LineRecord) -> dict[str, object]:

@@ -63,36 +63,38 @@ class Reading:
     time_s: float | None = None
 
     def __post_init__(self) -> None:
-        where = f"{self.quantity} of {self.subject}"
-        if self.unit not in BASE_UNITS:
-            raise InputError(f"{where}: unit {self.unit!r} is not a base unit", where=self.source or None)
-        if (self.value is None) != bool(self.reason):
+        fault = _fault(self)
+        if fault:
             raise InputError(
-                f"{where}: "
-                + (
-                    "no value and no reason"
-                    if self.value is None
-                    else f"a value and a reason {self.reason!r}"
-                ),
+                f"{self.quantity} of {self.subject}: {fault}",
                 where=self.source or None,
-                fix="give the value, or say why it is missing",
+                fix=_GIVE_OR_SAY if (self.value is None) != bool(self.reason) else None,
             )
-        if isinstance(self.value, str) != (self.unit == "text") and self.value is not None:
-            raise InputError(
-                f"{where}: value {self.value!r} in unit {self.unit!r}", where=self.source or None
-            )
-        if isinstance(self.value, float | int) and not math.isfinite(self.value):
-            raise InputError(f"{where}: value {self.value} is not finite", where=self.source or None)
-        if (self.low is None) != (self.high is None):
-            raise InputError(f"{where}: an interval needs both ends", where=self.source or None)
-        if self.low is not None and self.high is not None and not self.low <= self.high:
-            raise InputError(
-                f"{where}: interval {self.low} … {self.high} is empty", where=self.source or None
-            )
-        if self.n is not None and self.n < 0:
-            raise InputError(f"{where}: sample count {self.n} is negative", where=self.source or None)
 
     @property
     def number(self) -> float | None:
         """The value where it is a number, else None."""
         return float(self.value) if isinstance(self.value, float | int) else None
+
+
+_GIVE_OR_SAY = "give the value, or say why it is missing"
+
+
+def _fault(r: Reading) -> str | None:
+    """What is wrong with a reading, in words, or None."""
+    value, low, high = r.value, r.low, r.high
+    if r.unit not in BASE_UNITS:
+        return f"unit {r.unit!r} is not a base unit"
+    if (value is None) != bool(r.reason):
+        return "no value and no reason" if value is None else f"a value and a reason {r.reason!r}"
+    if value is not None and isinstance(value, str) != (r.unit == "text"):
+        return f"value {value!r} in unit {r.unit!r}"
+    if isinstance(value, float | int) and not math.isfinite(value):
+        return f"value {value} is not finite"
+    if (low is None) != (high is None):
+        return "an interval needs both ends"
+    if low is not None and high is not None and not low <= high:
+        return f"interval {low} … {high} is empty"
+    if r.n is not None and r.n < 0:
+        return f"sample count {r.n} is negative"
+    return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe
 from assay.domain.subject import Subject
 from assay.judge.families import QuantityOf, gather
+from assay.judge.polish import p_of_chance, sigma
 from assay.units import show
 
 #: Two programs with the same loop and averaging differ by noise only; beyond this, by something else.
@@ -28,6 +30,10 @@ _RESTARTS_FRAC = 0.10
 #: A restart or window this far below the median is called a gap.
 _GAP_FRAC = 0.02
 _EVIDENCE_SHOWN = 12
+#: From so many siblings on their noise is known, and none is named for what chance does to one of them.
+_SIBLINGS_LEAST = 16
+_ERROR_FRAC = 0.01
+_Key = TypeVar("_Key", bound=tuple[object, ...])
 
 
 def find_inconsistent(readings: Iterable[Reading], quantity_of: QuantityOf) -> tuple[Finding, ...]:
@@ -99,11 +105,13 @@ def _gaps(readings: Iterable[Reading]) -> Iterator[Finding]:
         elif what == "fluctuation":
             windows[reading.subject, dtype].append(reading)
     unsteady: dict[Subject, list[Finding]] = defaultdict(list)
-    for same in rates.values():
-        for finding in _between_restarts(same):
+    changes = {key: _moved_frac([r.number for r in same]) for key, same in rates.items()}
+    for key in _beyond_siblings(changes):
+        for finding in _between_restarts(rates[key]):
             unsteady[finding.subject].append(finding)
-    for same in windows.values():
-        for finding in _within_restarts(same):
+    moves = {key: max(r.number or 0.0 for r in same) for key, same in windows.items()}
+    for at in _beyond_siblings(moves):
+        for finding in _within_restarts(windows[at]):
             unsteady[finding.subject].append(finding)
     for found in unsteady.values():
         found.sort(key=_change_frac, reverse=True)
@@ -111,12 +119,36 @@ def _gaps(readings: Iterable[Reading]) -> Iterator[Finding]:
         yield dataclasses.replace(found[0], evidence=every[:_EVIDENCE_SHOWN])
 
 
+def _beyond_siblings(changes: Mapping[_Key, float]) -> list[_Key]:
+    """Keys, a subject first in each, whose change is more than chance does to one of so many.
+
+    Where all of many cards are noisy, some move by more than the limit. A card's change is held against its
+    siblings' by their median and median absolute deviation; of a few cards all are kept.
+    """
+    families: dict[object, list[_Key]] = defaultdict(list)
+    for key in changes:
+        families[key[1:]].append(key)
+    kept: list[_Key] = []
+    for keys in families.values():
+        every = np.array([changes[key] for key in keys])[:, None]
+        excess = every - np.median(every)
+        by_chance = p_of_chance(excess, sigma(excess)) > _ERROR_FRAC / len(keys)
+        few = len(keys) < _SIBLINGS_LEAST
+        kept += [key for key, chance in zip(keys, by_chance, strict=True) if few or not chance]
+    return kept
+
+
+def _moved_frac(values: list[float | None]) -> float:
+    """(max−min)/median."""
+    numbers = np.array(values, dtype=float)
+    return float((numbers.max() - numbers.min()) / np.median(numbers))
+
+
 def _between_restarts(readings: list[Reading]) -> Iterator[Finding]:
     """How the rate went from restart to restart, in the order of time."""
     ordered = sorted(readings, key=lambda r: (r.time_s or 0.0, r.replicate or 0))
-    values = np.array([r.number for r in ordered], dtype=float)
-    median = float(np.median(values))
-    change_frac = float(values.max() - values.min()) / median
+    median = float(np.median([r.number or 0.0 for r in ordered]))
+    change_frac = _moved_frac([r.number for r in ordered])
     if len(ordered) < 2 or change_frac <= _RESTARTS_FRAC:
         return
     lowest = min(ordered, key=lambda r: r.number or 0.0)

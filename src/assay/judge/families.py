@@ -124,7 +124,7 @@ def _family(quantity: Quantity, recipe: Recipe, subjects: dict[Subject, list[Rea
 
 def _estimates(quantity: Quantity, kept: list[list[Reading]], values: tuple[Floats, ...]) -> Estimates:
     """Means over restarts; exact quantities have no noise, and stated intervals widen it."""
-    own = np.array([max((_half_width(r) for r in rs), default=0.0) for rs in kept]) / _NORMAL_95
+    own = np.array([max(map(_half_width, rs), default=0.0) for rs in kept]) / _NORMAL_95
     # What bounds itself is an offset or a drift, whose noise has nothing to do with its distance from zero.
     estimates = estimate_family(values, relative=not own.all())
     if quantity.exact:
@@ -143,18 +143,32 @@ def _half_width(reading: Reading) -> float:
 
 
 def _with_intervals(kept: list[list[Reading]], estimates: Estimates) -> tuple[Reading, ...]:
-    low, high = estimates.interval()
-    return tuple(
-        dataclasses.replace(
-            rs[-1],
-            value=float(estimates.mean[i]),
-            low=None if np.isnan(low[i]) else float(low[i]),
-            high=None if np.isnan(high[i]) else float(high[i]),
-            n=int(estimates.n[i]),
-            replicate=None,
-            cpu_share_frac=_mean([r.cpu_share_frac for r in rs]),
-        )
-        for i, rs in enumerate(kept)
+    low, high = (
+        [None if value != value else value for value in end.tolist()] for end in estimates.interval()
+    )
+    mean, n = estimates.mean.tolist(), estimates.n.tolist()
+    return tuple(_over_restarts(rs, mean[i], low[i], high[i], n[i]) for i, rs in enumerate(kept))
+
+
+def _over_restarts(
+    restarts: list[Reading], mean: float, low: float | None, high: float | None, n: int
+) -> Reading:
+    """One reading for all restarts; as `dataclasses.replace` on the last, which is slow for a large fleet."""
+    last = restarts[-1]
+    return Reading(
+        quantity=last.quantity,
+        subject=last.subject,
+        origin=last.origin,
+        value=mean,
+        unit=last.unit,
+        recipe=last.recipe,
+        low=low,
+        high=high,
+        n=n,
+        cpu_share_frac=_mean([r.cpu_share_frac for r in restarts]),
+        samples=last.samples,
+        source=last.source,
+        time_s=last.time_s,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from assay.domain.event import Event
@@ -47,15 +47,24 @@ _SLOW_CODE = {
 
 
 def find_odd(
-    measured: Measured, events: Iterable[Event], limits: Limits | None = None
+    measured: Measured,
+    events: Iterable[Event],
+    limits: Limits | None = None,
+    *,
+    told: Collection[Family] = (),
 ) -> tuple[Finding, ...]:
-    """Findings about ranks, links and clocks, worst first; an empty tuple says that none is odd."""
+    """Findings about ranks, links and clocks, worst first; an empty tuple says that none is odd.
+
+    `told` are families whose slow subjects another method has named already (`find_fleet`).
+    """
     limits = limits or Limits()
     families = [family for group in measured.families.values() for family in group]
     found = [*_lost_ranks(events), *_starved(families, limits), *_clocks(families, limits)]
     starved = {finding.subject for finding in found if finding.code == "RANK_STARVED"}
-    found += find_slow_links(families)
-    found += _slow([family for family in families if not between_nodes(family)], limits, starved)
+    ids = {id(family) for family in told}
+    open_ones = [family for family in families if id(family) not in ids]
+    found += find_slow_links(open_ones)
+    found += _slow([family for family in open_ones if not between_nodes(family)], limits, starved)
     return tuple(sorted(found, key=lambda f: (f.severity.rank, f.code, f.subject)))
 
 
@@ -63,7 +72,7 @@ def _slow(families: Iterable[Family], limits: Limits, starved: set[Subject]) -> 
     """One finding per subject, with every quantity in which it is slow as evidence."""
     worst: dict[tuple[str, Subject], list[tuple[float, Family]]] = {}
     for family in families:
-        limit = _limit(family.quantity, limits)
+        limit = limit_of(family.quantity, limits)
         if limit is None or family.quantity.scope not in _SLOW_CODE:
             continue
         for subject, departure in odd_ones(family, limit, Doubt()):
@@ -108,7 +117,7 @@ def _line(source: str) -> int | None:
     return int(tail) if tail.isdigit() else None
 
 
-def _limit(quantity: Quantity, limits: Limits) -> float | None:
+def limit_of(quantity: Quantity, limits: Limits) -> float | None:
     """The effect that matters for a quantity, or None where departures are not faults."""
     if quantity.better is Better.NEITHER or quantity.exact or quantity.id.endswith(".fluctuation"):
         return None

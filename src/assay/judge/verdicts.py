@@ -163,13 +163,11 @@ def _bounds(
 
 def _missing(family: Family, evidence: Evidence) -> dict[Subject, str]:
     """Subjects that should have a value of this family and have none, with the reason."""
-    missing = dict(family.lost)
-    if "rank" in SUBJECTS_OF[family.quantity.scope] and any(
-        s.kind in ("rank", "gpu") for s in family.subjects
-    ):
+    missing, known = dict(family.lost), set(family.subjects)
+    if "rank" in SUBJECTS_OF[family.quantity.scope] and any(s.kind in ("rank", "gpu") for s in known):
         reference = family.recipe.get("reference")
         for rank, subject in enumerate(evidence.expected):
-            if subject not in family.subjects and subject not in missing and reference != f"rank:{rank}":
+            if subject not in known and subject not in missing and reference != f"rank:{rank}":
                 missing[subject] = "no reading"
     return dict(sorted(missing.items()))
 

@@ -70,6 +70,7 @@ class Summary:
     recipe: Recipe
     unit: str
     readings: tuple[Reading, ...]
+    predicted: Reading | None = None
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -238,8 +239,15 @@ def better(quantity_id: str) -> Better:
 def unjudged(data: ReportData) -> tuple[Summary, ...]:
     """Measured numbers that no criterion asks for, in the order of the run; texts are in the environment."""
     judged = {(j.measured.quantity, j.measured.recipe) for j in data.assessment.judgements if j.measured}
+    predicted = {(r.quantity, r.recipe): r for r in data.readings if r.origin is Origin.PREDICTED}
     return tuple(
-        Summary(quantity=group[0].quantity, recipe=group[0].recipe, unit=group[0].unit, readings=group)
+        Summary(
+            quantity=group[0].quantity,
+            recipe=group[0].recipe,
+            unit=group[0].unit,
+            readings=group,
+            predicted=predicted.get((group[0].quantity, group[0].recipe)),
+        )
         for group in by_recipe(r for r in data.readings if r.origin is Origin.MEASURED)
         if (group[0].quantity, group[0].recipe) not in judged and group[0].unit != "text"
     )

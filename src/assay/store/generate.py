@@ -265,7 +265,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--noise", default="1.5%", help="standard deviation between restarts")
     add("--within", default="0.4%", help="standard deviation within a restart")
     add("--spread", default="0.3%", help="standard deviation between healthy subjects")
-    add("--pairs", choices=("none", "node", "all"), default="node", help="pairs in a node, or of nodes too")
+    add(
+        "--pairs",
+        choices=("none", "node", "all", "rails"),
+        default="node",
+        help="pairs in a node, of nodes too, or by rails as well",
+    )
     add("--device", default="h100-sxm-like", help=f"figures of an invented device: {', '.join(DEVICES)}")
     add("--figure", action="append", default=[], metavar="NAME=VALUE", help="override one, with its unit")
     add(
@@ -273,7 +278,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="SUBJECT:QUANTITY:EFFECT",
-        help="a fault: -5%%, '+5 ms', missing, or =text for a fact; * and node:NAME match many",
+        help="a fault: -5%%, '+5 ms', missing, or =text for a fact; *, node:NAME and nodes:0-63 match many",
     )
     add("--cohort", action="append", default=[], metavar="KEY:VALUE@FIRST-LAST", help="a fact of these nodes")
     add("--lose-rank", action="append", default=[], type=int, metavar="RANK", help="lost after restart 0")

@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 
 GIB = 2**30
 MIB = 2**20
+#: In a run by rails each node meets the next so many nodes, on every rail.
+_RAIL_PARTNERS = 4
 
 #: One subject's own change over the samples.
 FLUCTUATION = "(max-min)/median"
@@ -36,7 +38,11 @@ STATISTICS: Mapping[str, Callable[[Array], Array]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Nodes with equally many GPUs; rank = node × gpus + GPU. `pairs`: "none", "node", or "all"."""
+    """Nodes with equally many GPUs; rank = node × gpus + GPU.
+
+    `pairs`: "none", in each "node", "all" pairs of nodes as well, or "rails": each rail of a node to the
+    same rail of a few other nodes too.
+    """
 
     nodes: int
     gpus: int
@@ -209,9 +215,19 @@ def _peers(layout: Layout, figures: Mapping[str, float]) -> Iterator[Series]:
         for b in range(a + 1, layout.gpus)
     ]
     yield from _pairs("node", "p2p", gpus, inside, 1, figures)
-    if layout.pairs == "all":
+    if layout.pairs in ("all", "rails"):
         between = [(a, b) for a in range(layout.nodes) for b in range(a + 1, layout.nodes)]
         yield from _pairs("network", "ib", layout.hosts, between, layout.gpus, figures)
+    if layout.pairs == "rails":
+        steps = range(1, min(_RAIL_PARTNERS, layout.nodes - 1) + 1)
+        rails = {
+            (min(a, b) * layout.gpus + rail, max(a, b) * layout.gpus + rail)
+            for step in steps
+            for a in range(layout.nodes)
+            for b in ((a + step) % layout.nodes,)
+            for rail in range(layout.gpus)
+        }
+        yield from _pairs("network", "ib", gpus, sorted(rails), 1, figures, per="rail")
 
 
 def _pairs(
@@ -221,6 +237,7 @@ def _pairs(
     pairs: list[tuple[int, int]],
     ranks_per_name: int,
     figures: Mapping[str, float],
+    **more: RecipeValue,
 ) -> Iterator[Series]:
     if not pairs:
         return
@@ -229,7 +246,7 @@ def _pairs(
     yield Series(
         benchmark="peer",
         unit="B/s",
-        recipe=Recipe.of(bytes=256 * MIB, transport=transport),
+        recipe=Recipe.of(more, bytes=256 * MIB, transport=transport),
         subjects=tuple(Subject("link", f"{names[a]}>{names[b]}") for a, b in both),
         ranks=both[:, 0] * ranks_per_name,
         base=np.full(len(both), figures[f"peer.bandwidth@{where}"]),
@@ -239,7 +256,7 @@ def _pairs(
     yield Series(
         benchmark="peer",
         unit="s",
-        recipe=Recipe.of(bytes=8, transport=transport),
+        recipe=Recipe.of(more, bytes=8, transport=transport),
         subjects=tuple(Subject("pair", f"{names[a]}|{names[b]}") for a, b in ends),
         ranks=ends[:, 0] * ranks_per_name,
         base=np.full(len(ends), figures[f"peer.latency@{where}"]),

@@ -16,6 +16,8 @@ from assay.units import parse
 #: A name that stands for the share of a CPU that a subject gets while any of its values is measured.
 CPU_SHARE = "cpu_share"
 _PERCENT = re.compile(r"[+-]\d+(?:\.\d+)?\s*%")
+_RANGE = re.compile(r"(\d+)-(\d+)")
+_NUMBER = re.compile(r"\d+$")
 _FORM = "SUBJECT:QUANTITY:EFFECT, for example gpu:node01/3:gemm.bf16.rate:-5%"
 
 
@@ -23,7 +25,8 @@ _FORM = "SUBJECT:QUANTITY:EFFECT, for example gpu:node01/3:gemm.bf16.rate:-5%"
 class Plant:
     """Written `SUBJECT:QUANTITY:EFFECT`; `*` in subject and quantity stands for anything.
 
-    `node:NAME` also means everything on that node. Effects: `-5%` or `+20%` of the value, `+5 ms` added
+    `node:NAME` also means everything on that node, and `nodes:16-31` everything on nodes node16 … node31,
+    as a leaf switch or a firmware has them. Effects: `-5%` or `+20%` of the value, `+5 ms` added
     to it, `missing` (not measured), and for a fact `=text`.
     """
 
@@ -63,7 +66,15 @@ class Plant:
         if self.subject in (written, "*") or ("*" in self.subject and fnmatchcase(written, self.subject)):
             return True
         kind, _, node = self.subject.partition(":")
+        if kind == "nodes":
+            return any(_is_among(end.partition("/")[0], node) for end in subject.ends)
         return kind == "node" and any(end.partition("/")[0] == node for end in subject.ends)
+
+
+def _is_among(node: str, numbers: str) -> bool:
+    """Whether the number at the end of a node's name lies in a range like `16-31`."""
+    asked, own = _RANGE.fullmatch(numbers), _NUMBER.search(node)
+    return bool(asked and own and int(asked[1]) <= int(own[0]) <= int(asked[2]))
 
 
 def plant_in_series(plants: Sequence[Plant], series: Sequence[Series]) -> set[Plant]:

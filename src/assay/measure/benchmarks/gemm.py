@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.measure.context import Context
+from assay.measure.gpu_sampler import device_of, link_facts, watched
 from assay.measure.registry import benchmark
 from assay.measure.timing import Windows, windows
+from assay.probe.nvml import Nvml, NvmlError
 
 #: Rounding of one product and of the result, by dtype: half the spacing of numbers near 1.
 _EPSILON = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
@@ -18,7 +20,14 @@ _CHECKED = 8
 @benchmark(
     "gemm",
     summary="dense matrix multiplication per dtype",
-    yields=("gemm.<dtype>.rate", "gemm.<dtype>.best_rate", "gemm.<dtype>.fluctuation"),
+    yields=(
+        "gemm.<dtype>.rate",
+        "gemm.<dtype>.best_rate",
+        "gemm.<dtype>.fluctuation",
+        "gpu.sm_clock",
+        "gpu.power",
+        "gpu.temperature",
+    ),
 )
 def gemm(context: Context) -> None:
     """Per dtype: the fixed shape alone and with all ranks at once, and the best of a list of shapes."""
@@ -41,7 +50,7 @@ def _fixed_shape(context: Context, dtype: str, m: int, n: int, k: int) -> None:
         if turn == context.rank:
             alone = product.time(context, share=0.5)
     context.barrier()
-    together = product.time(context, share=1.0)
+    together = _watched(context, product, recipe | {"load": "all", "dtype": dtype})
     context.require_everywhere(product.is_right(), f"the {dtype} product does not match its reference")
     for load, result in (("alone", alone), ("all", together)):
         context.record(
@@ -60,6 +69,24 @@ def _fixed_shape(context: Context, dtype: str, m: int, n: int, k: int) -> None:
         recipe=recipe | {"load": "all", "statistic": "(max-min)/median"},
         n=len(together.per_iteration_s),
     )
+
+
+def _watched(context: Context, product: _Product, recipe: dict[str, str | int | float]) -> Windows:
+    """All ranks at once, with clock, power and temperature beside the rate where there is a GPU."""
+    if not context.on_gpu:
+        return product.time(context, share=1.0)
+    try:
+        with Nvml() as nvml:
+            device = device_of(nvml, context)
+            with watched(context, device) as sampler:
+                result = product.time(context, share=1.0)
+                link_facts(context, device)
+            sampler.record(context, recipe)
+            return result
+    except NvmlError as error:
+        for quantity, unit in (("gpu.sm_clock", "Hz"), ("gpu.power", "W"), ("gpu.temperature", "degC")):
+            context.missing(quantity, unit, error.what, recipe=recipe | {"statistic": "median"})
+        return product.time(context, share=1.0)
 
 
 def _best_shape(context: Context, dtype: str) -> None:

@@ -1,0 +1,114 @@
+"""The shipped systems, and clusters from users' files, with every device looked up in the catalogue."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+
+from assay.catalog.devices import gpu, nic, pcie
+from assay.catalog.nodes import Parts, build_node
+from assay.codec.cluster import ClusterParts, load_cluster_parts
+from assay.domain.cluster import Cluster
+from assay.errors import InputError, unknown_name
+from assay.units import parse
+
+_FOLDER = "clusters"
+
+
+@functools.cache
+def cluster_ids() -> tuple[str, ...]:
+    """The ids of the shipped systems, in alphabetical order."""
+    folder = resources.files("assay.catalog").joinpath("data", _FOLDER)
+    return tuple(
+        sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+    )
+
+
+@functools.cache
+def cluster(name: str) -> Cluster:
+    """The shipped system with this id or alias; raises `UnknownNameError` with the nearest names."""
+    said = name.strip().lower().replace("_", "-").replace(" ", "-")
+    if said in cluster_ids():
+        return _build(_parts(said))
+    names = _aliases()
+    if said not in names:
+        raise unknown_name("cluster", name, [*cluster_ids(), *names])
+    return _build(_parts(names[said]))
+
+
+def load_cluster(source: Path | str, name: str | None = None) -> Cluster:
+    """A cluster from a user's YAML or TOML file, or from text that is shown as `name`."""
+    return _build(load_cluster_parts(source, name))
+
+
+@functools.cache
+def _parts(name: str) -> ClusterParts:
+    file = resources.files("assay.catalog").joinpath("data", _FOLDER, f"{name}.toml")
+    parts = load_cluster_parts(file.read_text(encoding="utf-8"), f"{name}.toml")
+    if parts.id != name:
+        raise InputError(f"the file {name}.toml describes {parts.id!r}")
+    return parts
+
+
+@functools.cache
+def _aliases() -> Mapping[str, str]:
+    return {alias: name for name in cluster_ids() for alias in _parts(name).aliases}
+
+
+def _build(parts: ClusterParts) -> Cluster:
+    node = parts.node
+    with parts.placed("node", "gpu"):
+        model = gpu(node.gpu)
+    for key in ("pcie_generation", "nic_pcie_generation"):
+        if (generation := getattr(node, key)) is not None:
+            with parts.placed("node", key):
+                pcie(generation)
+    rate = _nic_rate(parts)
+    with parts.placed("node"):
+        built = build_node(
+            parts.id,
+            Parts(
+                gpu=model,
+                gpus=node.gpus,
+                interconnect=node.interconnect,
+                cpu=node.cpu,
+                sockets=node.sockets,
+                gpus_per_switch=node.gpus_per_switch,
+                pcie_generation=node.pcie_generation,
+                nics=node.nics,
+                nic_name=node.nic or "nic",
+                nic_Bps=rate,
+                nic_lanes=node.nic_lanes,
+                nic_pcie_generation=node.nic_pcie_generation,
+                gpudirect=node.gpudirect,
+            ),
+        )
+    with parts.placed("node", "nics"):
+        return Cluster(
+            id=parts.id,
+            name=parts.name,
+            node=built,
+            count=parts.count,
+            fabric=parts.fabric,
+            domain_nodes=parts.domain_nodes,
+            source=parts.source,
+        )
+
+
+def _nic_rate(parts: ClusterParts) -> float:
+    """One port's rate: as said, or the catalogue's."""
+    node = parts.node
+    if not node.nics:
+        return 0.0
+    if node.nic_rate is not None:
+        return parse(node.nic_rate, unit="B/s", where=parts.document.where("node", "nic_rate")).value
+    if node.nic is None:
+        raise InputError(
+            f"{node.nics} NICs, but neither which nor how fast",
+            where=parts.document.where("node", "nics"),
+            fix="add nic: connectx-7, or nic_rate: 400 Gbit/s",
+        )
+    with parts.placed("node", "nic"):
+        return nic(node.nic).rate_Bps

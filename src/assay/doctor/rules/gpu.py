@@ -1,0 +1,246 @@
+"""GPUs: Xids, memory, clocks, and GPUs that are missing."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from assay.doctor.facts import Facts, Job
+from assay.doctor.registry import LIKELY, Place, Proof, found, gpu, host_of, node, rule
+from assay.domain.finding import Finding
+from assay.domain.message import Message
+from assay.domain.subject import CLUSTER, Subject
+from assay.formats.nvidia_smi import SmiGpu
+from assay.formats.sentences import Said
+
+NVLINK_XIDS = {74, 144, 145, 146, 147, 148, 149, 150, 155, 156, 157, 158}
+_ECC_XIDS = {48, 95, 140}
+_APP_XIDS = {13, 31, 43, 45}
+_HARDWARE_XIDS = NVLINK_XIDS | _ECC_XIDS | {62, 63, 64, 79, 94, 109, 119, 120, 136, 143}
+
+
+def lines_by_xid(facts: Facts) -> dict[int, list[Said]]:
+    """The lines of the kernel log that name an Xid, by its number."""
+    found_lines: dict[int, list[Said]] = defaultdict(list)
+    for said in facts.all("gpu.xid"):
+        number = said.number("xid")
+        if number is not None:
+            found_lines[number].append(said)
+    return found_lines
+
+
+def place_of(said: Said) -> Subject:
+    """The GPU that a line names, else its node."""
+    host = host_of(said)
+    return gpu(said["busid"].lower(), host) if said["busid"] else node(host)
+
+
+def each_gpu(lines: list[Said]) -> Iterator[tuple[Subject, list[Said]]]:
+    """The lines of each GPU, with the GPU."""
+    by_gpu: dict[str, list[Said]] = defaultdict(list)
+    for said in lines:
+        by_gpu[f"{host_of(said)}/{said['busid']}"].append(said)
+    for group in by_gpu.values():
+        yield place_of(group[0]), group
+
+
+@rule("GPU_XID_79", reads=("kernel log",))
+def off_the_bus(facts: Facts, job: Job) -> Iterator[Finding]:
+    """A GPU that no longer answers on PCIe, with or without a number in the log."""
+    lines = lines_by_xid(facts)[79]
+    for subject, group in each_gpu(lines):
+        yield found("GPU_XID_79", group, subject=subject)
+    gone = [s for s in facts.all("gpu.off_bus") if "Xid" not in s.text]
+    if gone and not lines:
+        named = facts.all("gpu.named")
+        subject = place_of(named[0]) if named else CLUSTER
+        yield found("GPU_XID_79", [*gone, *named, *facts.all("gpu.probe_failed")], subject=subject)
+
+
+@rule("GPU_GSP_TIMEOUT", "GPU_ECC_UNCORRECTABLE", "GPU_XID_94_CONTAINED", reads=("kernel log",))
+def xids(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Xids that name their cause."""
+    by_xid = lines_by_xid(facts)
+    for code, numbers in (
+        ("GPU_GSP_TIMEOUT", {119, 120}),
+        ("GPU_ECC_UNCORRECTABLE", _ECC_XIDS),
+        ("GPU_XID_94_CONTAINED", {94}),
+    ):
+        for subject, group in each_gpu([s for n in sorted(numbers) for s in by_xid[n]]):
+            yield found(code, group, subject=subject)
+
+
+@rule("GPU_ROW_REMAP_PENDING", "GPU_ROW_REMAP_FAILURE", reads=("kernel log", "nvidia-smi -q"))
+def row_remaps(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Memory rows that wait for a reset, or can no longer be replaced; a past remap is healthy."""
+    by_xid = lines_by_xid(facts)
+    for code, ending, xid in (
+        ("GPU_ROW_REMAP_FAILURE", "Remapping Failure Occurred", 64),
+        ("GPU_ROW_REMAP_PENDING", "Remapped Rows/Pending", 63),
+    ):
+        proof: dict[str, list[Proof]] = defaultdict(list)
+        for one in facts.gpus:
+            place = one.find(ending)
+            if place and place[0] == "Yes":
+                proof[one.busid[-10:-2]].append((one.file, place[1], f"GPU {one.busid}: {ending} : Yes"))
+        for said in by_xid[xid]:
+            proof[said["busid"].lower().removesuffix(".0")[-8:]].append(said)
+        for busid, lines in proof.items():
+            yield found(code, lines, subject=gpu(busid) if busid else CLUSTER)
+
+
+@rule("GPU_XID_APP_FAULT", "GPU_FAULTY_DEVICE", "GPU_XID_45_FOLLOWON", reads=("kernel log",))
+def application_xids(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Faults of the program, unless they stay with one GPU while the programs change."""
+    by_xid = lines_by_xid(facts)
+    follow = [s for n in (43, 45) for s in by_xid[n] if s["cause"]]
+    if follow:
+        yield found("GPU_XID_45_FOLLOWON", follow)
+    own = [s for n in sorted(_APP_XIDS) for s in by_xid[n] if not s["cause"]]
+    hardware = {s["busid"] for n in _HARDWARE_XIDS for s in by_xid[n]}
+    groups = [(subject, [s for s in group if s["busid"] not in hardware]) for subject, group in each_gpu(own)]
+    groups = [(subject, group) for subject, group in groups if group]
+    for subject, group in groups:
+        pids = {s["pid"] for s in group if s["pid"] and s["pid"] != "unknown"}
+        started = [s for s in group if s.number("xid") in (13, 31)]
+        if len(pids) >= 3 and started and len(groups) == 1:
+            yield found(
+                "GPU_FAULTY_DEVICE",
+                group,
+                sure=LIKELY,
+                subject=subject,
+                because=Message.of("doctor.one_gpu_many_processes", n=len(pids)),
+            )
+        elif started or not hardware:
+            yield found("GPU_XID_APP_FAULT", group, subject=subject, sure=0.85)
+
+
+@rule("GPU_THROTTLED_THERMAL", "GPU_THROTTLED_POWER", reads=("nvidia-smi -q",))
+def throttled(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Clocks held down by heat or by power. A power cap at full draw on every GPU is how a busy GPU runs."""
+    for one in facts.gpus:
+        hot = [_active(one, reason) for reason in ("HW Thermal Slowdown", "SW Thermal Slowdown")]
+        lines = [place for place in hot if place]
+        if lines:
+            temperature = one.find("GPU Current Temp")
+            extra = (
+                [(one.file, temperature[1], f"GPU {one.busid}: GPU Current Temp {temperature[0]}")]
+                if temperature
+                else []
+            )
+            yield found("GPU_THROTTLED_THERMAL", [*lines, *extra], subject=gpu(one.busid))
+        brake = _active(one, "HW Power Brake Slowdown")
+        if brake:
+            yield found("GPU_THROTTLED_POWER", [brake], subject=gpu(one.busid))
+        elif cap := _capped_low(one, facts.gpus):
+            yield found("GPU_THROTTLED_POWER", cap, sure=LIKELY, subject=gpu(one.busid))
+
+
+def _active(one: SmiGpu, reason: str) -> tuple[str, int, str] | None:
+    place = one.find(reason)
+    return (
+        (one.file, place[1], f"GPU {one.busid}: {reason} : Active")
+        if place and place[0] == "Active"
+        else None
+    )
+
+
+def _capped_low(one: SmiGpu, everyone: list[SmiGpu]) -> list[Place] | None:
+    """A power cap although the draw is far below the limit, under load, and the siblings draw more."""
+    cap = _active(one, "SW Power Cap")
+    draw, limit = _power(one)
+    if cap is None or not draw or not limit or draw > 0.7 * limit:
+        return None
+    if (one.real("Utilization/GPU", "Utilization/Gpu") or 100) < 50:
+        return None
+    others = [d for d, _ in map(_power, everyone) if d]
+    if len(others) > 1 and max(others) < 1.3 * draw:
+        return None
+    place = one.find("Power Draw", "Instantaneous Power Draw", "Average Power Draw")
+    return [
+        cap,
+        (one.file, place[1] if place else one.line, f"GPU {one.busid}: Power Draw {draw:g} W of {limit:g} W"),
+    ]
+
+
+def _power(one: SmiGpu) -> tuple[float | None, float | None]:
+    return (
+        one.real("Power Draw", "Instantaneous Power Draw", "Average Power Draw"),
+        one.real("Current Power Limit", "Power Limit", "Enforced Power Limit"),
+    )
+
+
+@rule("GPU_MISSING", reads=("nvidia-smi -q", "shell", "kernel log"))
+def missing(facts: Facts, job: Job) -> Iterator[Finding]:
+    """A node that shows fewer GPUs than its siblings, or one that the driver cannot reach."""
+    unreachable = facts.all("gpu.no_handle")
+    if unreachable:
+        yield found("GPU_MISSING", unreachable, subject=place_of(unreachable[0]))
+    lost = facts.all("gpu.probe_failed")
+    if lost and not facts.has("gpu.off_bus"):
+        named = facts.all("gpu.named")
+        yield found(
+            "GPU_MISSING", [*named, *lost], subject=place_of(named[0]) if named else CLUSTER, sure=0.85
+        )
+    for product, counts in _counts(facts).items():
+        most = max(count for count, _ in counts)
+        short = [(count, place) for count, place in counts if count < most]
+        if short and most >= 4:
+            for count, place in short:
+                because = Message.of("doctor.fewer_gpus", n=count, usual=most)
+                yield found("GPU_MISSING", [place], because=because, sure=0.85)
+        elif most in (3, 5, 7, 15) and re.search(r"SXM|HBM3|HGX|B200|B300", product):
+            because = Message.of("doctor.fewer_gpus", n=most, usual=4 if most == 3 else 16 if most > 8 else 8)
+            yield found("GPU_MISSING", [counts[0][1]], because=because, sure=LIKELY)
+
+
+def _counts(facts: Facts) -> dict[str, list[tuple[int, Place]]]:
+    """How many GPUs each answer shows, by product: only nodes of one kind can be compared."""
+    counts: dict[str, list[tuple[int, Place]]] = defaultdict(list)
+    for listing in _listings(facts):
+        last = listing[-1]
+        counts[last["name"]].append((len(listing), (last.file, last.line, last.text)))
+    for summary in facts.smi:
+        products = [one.text("Product Name") or "" for one in facts.gpus if one.file == summary.file]
+        place = (summary.file, summary.line, f"Attached GPUs: {summary.attached}")
+        if products and products[0] not in counts:
+            counts[products[0]].append((summary.attached, place))
+    for said in facts.all("k8s.gpus"):
+        counts["kubernetes"].append((said.number("count") or 0, (said.file, said.line, said.text)))
+    return counts
+
+
+def _listings(facts: Facts) -> list[list[Said]]:
+    """The answers of `nvidia-smi -L`; a new one begins where the index falls back."""
+    listings: list[list[Said]] = []
+    before: tuple[str, int] = ("", 0)
+    for said in facts.all("gpu.listed"):
+        index = said.number("index") or 0
+        if said.file != before[0] or index <= before[1]:
+            listings.append([])
+        listings[-1].append(said)
+        before = (said.file, index)
+    return listings
+
+
+@rule("GPU_FAULTY_DEVICE", "GPU_THROTTLED_THERMAL", reads=("dcgmi diag",))
+def diagnostics(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Tests of `dcgmi diag` that failed on a GPU."""
+    for result in facts.diags:
+        if result.status.lower() != "fail" or "NvLink link" in result.warning:
+            continue
+        hot = re.search(r"thermal|temperature|throttl", result.warning, re.IGNORECASE)
+        place = (
+            result.file,
+            result.line,
+            f"{result.test} on {result.entity}: {result.status}. {result.warning}",
+        )
+        number = result.entity.rpartition(" ")[2]
+        yield found(
+            "GPU_THROTTLED_THERMAL" if hot else "GPU_FAULTY_DEVICE",
+            [place],
+            sure=LIKELY,
+            subject=gpu(number) if number.isdigit() else CLUSTER,
+            because=None if hot else Message.of("doctor.diag_failed", test=result.test),
+        )

@@ -1,0 +1,237 @@
+"""What a collective costs on a cluster: time with a range, what NCCL chooses, which link binds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from assay.domain.cluster import Cluster
+from assay.errors import unknown_name
+from assay.fabric.curve import Curve, counts_at, curve
+from assay.fabric.gloo import gloo_time_s
+from assay.fabric.operations import busbw_factor, operation
+from assay.fabric.parameters import Parameters, shipped
+from assay.fabric.placement import Placement
+from assay.fabric.routing import hashing_slowdown
+from assay.fabric.situation import Ground, ground
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Words = NDArray[np.str_]
+
+LIBRARIES = ("nccl", "rccl", "gloo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is switched on. None for `sharp`, `nvls`, `adaptive_routing`: as library and fabric have it.
+
+    `nccl` is the version. NVLS and SHARP cannot add every type: `reduces_in_switch` is False for int8, fp8.
+    `algorithm` forces one of NCCL's. `launcher` says what drives the GPUs: "graph" costs the host nothing,
+    "thread" is one process for all GPUs of a node (nccl-tests -g), "torch" a call from Python each time.
+    """
+
+    library: str = "nccl"
+    nccl: tuple[int, int] = (2, 27)
+    sharp: bool | None = None
+    nvls: bool | None = None
+    adaptive_routing: bool | None = None
+    reduces_in_switch: bool = True
+    algorithm: str | None = None
+    launcher: str = "graph"
+
+    def __post_init__(self) -> None:
+        if self.library not in LIBRARIES:
+            raise unknown_name("library", self.library, LIBRARIES)
+        if self.launcher not in ("graph", "thread", "torch"):
+            raise unknown_name("launcher", self.launcher, ("graph", "thread", "torch"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveTimes:
+    """Arrays of one shape: sizes broadcast against groups. `low_s` … `high_s` is the 80 % interval.
+
+    `extrapolated` names what no measurement stands behind.
+    """
+
+    op: str
+    bytes: Floats
+    ranks: Ints
+    nodes: Ints
+    time_s: Floats
+    low_s: Floats
+    high_s: Floats
+    algorithm: Words
+    protocol: Words
+    bound_by: Words
+    extrapolated: tuple[str, ...] = ()
+
+    @property
+    def algbw_Bps(self) -> Floats:
+        """Size over time; 0 where nothing is sent."""
+        return np.divide(self.bytes, self.time_s, out=np.zeros_like(self.time_s), where=self.time_s > 0)
+
+    @property
+    def busbw_Bps(self) -> Floats:
+        """algbw times nccl-tests' factor."""
+        return np.asarray(self.algbw_Bps * busbw_factor(self.op, np.maximum(self.ranks, 1)))
+
+
+def collective_time(
+    cluster: Cluster,
+    op: str,
+    bytes: ArrayLike,
+    placement: Placement,
+    *,
+    options: Options | None = None,
+    parameters: Parameters | None = None,
+) -> CollectiveTimes:
+    """Time of `op` over `bytes` (nccl-tests' size) for each group of `placement`; arrays broadcast.
+
+    A group of one rank takes no time. Raises `InputError` where a group does not fit on the cluster.
+    """
+    name = operation(op)
+    placement.check(cluster)
+    chosen, fitted = options or Options(), parameters or shipped()
+    share = _nic_share(cluster, placement)
+    sizes, per_node, nodes, stride, part = np.broadcast_arrays(
+        np.asarray(bytes, dtype=float), placement.per_node, placement.nodes, placement.stride, share
+    )
+    ranks = per_node * nodes
+    out = _Answer(sizes.shape)
+    groups = np.stack([a.ravel() for a in (per_node, nodes, stride, part)], axis=1)
+    kinds, which = np.unique(groups, axis=0, return_inverse=True)
+    for at, kind in enumerate(kinds):
+        here = which.ravel() == at
+        count, across, step = (int(kind[i]) for i in range(3))
+        if count * across > 1:
+            out.fill(
+                cluster,
+                name,
+                sizes.ravel()[here],
+                here,
+                (count, across, step, float(kind[3])),
+                chosen,
+                fitted,
+            )
+    return CollectiveTimes(
+        op=name,
+        bytes=np.array(sizes),
+        ranks=np.array(ranks),
+        nodes=np.array(nodes),
+        time_s=out.time.reshape(sizes.shape),
+        low_s=out.low.reshape(sizes.shape),
+        high_s=out.high.reshape(sizes.shape),
+        algorithm=out.algorithm.reshape(sizes.shape),
+        protocol=out.protocol.reshape(sizes.shape),
+        bound_by=out.bound_by.reshape(sizes.shape),
+        extrapolated=tuple(sorted(out.extrapolated)),
+    )
+
+
+def collective_terms(
+    cluster: Cluster, op: str, sizes: Floats, placement: Placement, *, options: Options | None = None
+) -> dict[str, Floats]:
+    """What one group's time is made of at each size: parameter → count (for fits)."""
+    chosen, name = options or Options(), operation(op)
+    placement.check(cluster)
+    kind = (
+        int(placement.per_node),
+        int(placement.nodes),
+        int(placement.stride),
+        float(_nic_share(cluster, placement)),
+    )
+    here, domains = _ground_of(cluster, kind, chosen)
+    return counts_at(here, name, domains, kind[3], sizes, chosen.algorithm, chosen.library)
+
+
+def launcher_floor_s(options: Options, op: str, per_node: int, nodes: int, parameters: Parameters) -> float:
+    """What the launcher takes at least for one call on every GPU that it drives."""
+    if options.launcher == "graph":
+        return 0.0
+    each = parameters.value(f"host/{options.launcher}")
+    if options.launcher != "thread":
+        return each
+    calls = 2 * per_node * nodes if op == "all_to_all" else 0
+    return per_node * (each + calls * parameters.value("host/thread-p2p"))
+
+
+class _Answer:
+    """Flat arrays that the groups of a kind fill in turn."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        count = int(np.prod(shape))
+        self.time, self.low, self.high = np.zeros(count), np.zeros(count), np.zeros(count)
+        self.algorithm = np.full(count, "NONE", dtype="<U16")
+        self.protocol = np.full(count, "", dtype="<U8")
+        self.bound_by = np.full(count, "nothing", dtype="<U12")
+        self.extrapolated: set[str] = set()
+
+    def fill(
+        self,
+        cluster: Cluster,
+        op: str,
+        sizes: Floats,
+        here: NDArray[np.bool_],
+        kind: tuple[int, int, int, float],
+        options: Options,
+        parameters: Parameters,
+    ) -> None:
+        """Time and choice of the groups of one kind: ranks per node, nodes, stride, share of the NICs."""
+        if options.library == "gloo":
+            self.time[here] = gloo_time_s(cluster, op, sizes, kind[0], kind[1])
+            self.low[here], self.high[here] = self.time[here] * 0.5, self.time[here] * 2.0
+            self.algorithm[here], self.bound_by[here] = "RING", "nic"
+            return
+        found, floor_s, slowdown = _curve_of(cluster, op, kind, options, parameters)
+        time, index = found.at(sizes)
+        nic = found.bound_by[index] == "nic"
+        time = np.maximum(np.where(nic, time * slowdown, time), floor_s)
+        self.time[here] = time
+        self.low[here], self.high[here] = time * found.low[index], time * found.high[index]
+        self.algorithm[here], self.protocol[here] = found.algorithm[index], found.protocol[index]
+        self.bound_by[here] = np.where(time <= floor_s, "host", found.bound_by[index])
+        self.extrapolated.update(found.unknown)
+
+
+def _curve_of(
+    cluster: Cluster, op: str, kind: tuple[int, int, int, float], options: Options, parameters: Parameters
+) -> tuple[Curve, float, float]:
+    """The group's curve, what the launcher takes at least, and what hashed routes cost where NICs bind."""
+    per_node, nodes, _, share = kind
+    here, domains = _ground_of(cluster, kind, options)
+    found = curve(here, op, domains, share, options.algorithm, options.library, parameters)
+    floor = launcher_floor_s(options, op, per_node, nodes, parameters)
+    adaptive = options.adaptive_routing
+    if adaptive is None and cluster.fabric is not None:
+        adaptive = True  # what was fitted was measured on fabrics as they were tuned
+    slowdown = 1.0 if adaptive or cluster.fabric is None else hashing_slowdown(cluster.fabric, op, nodes)
+    return found, floor, slowdown
+
+
+def _ground_of(cluster: Cluster, kind: tuple[int, int, int, float], options: Options) -> tuple[Ground, int]:
+    """What the group stands on, and the nodes (NVLink domains, where those are larger) that it spans."""
+    per_node, nodes, stride, _ = kind
+    domains = -(-nodes // cluster.domain_nodes)
+    in_switch = options.reduces_in_switch
+    here = ground(
+        cluster,
+        per_node * min(nodes, cluster.domain_nodes),
+        stride,
+        inter=domains > 1,
+        nccl=options.nccl,
+        nvls=in_switch and options.nvls is not False,
+        collnet=in_switch and options.sharp is True and domains > 1,
+    )
+    return here, domains
+
+
+def _nic_share(cluster: Cluster, placement: Placement) -> Floats:
+    """The part of a node's NICs that one group gets: those beside its GPUs, less what its like take."""
+    nics, width = max(len(cluster.node.nics), 1), len(cluster.node.gpus)
+    own = np.maximum(1.0, nics * np.minimum(1.0, placement.per_node / width)) / nics
+    fit = np.maximum(width // np.maximum(placement.per_node, 1), 1)
+    together = fit if placement.concurrent is None else np.minimum(placement.concurrent, fit)
+    return np.asarray(np.minimum(own, 1.0 / together))

@@ -1,0 +1,212 @@
+"""What a collective's time is made of: named terms, each a count times a parameter with a physical meaning.
+
+Time is a sum. Latency terms count launches and hops on the critical path; bandwidth terms count bytes over
+the datasheet rate of the link that they cross, so that their parameter is the inverse of an efficiency. Of
+the links inside a node and the NICs between nodes only the slower one, by datasheet, carries the time.
+The parameters are fitted to published measurements (see fabric.fit); no term knows where a row came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.domain.fabric import Transport
+from assay.fabric.situation import Ground
+
+Floats = NDArray[np.float64]
+
+#: Up to this many bytes to one peer, NCCL's send and receive use LL (NCCL_P2P_LL_THRESHOLD).
+P2P_LL_BYTES = 16384
+
+#: A channel's buffer (NCCL_BUFFSIZE), and one of its 8 slots.
+BUFFER_BYTES = 4194304
+CHUNK_BYTES = BUFFER_BYTES // 8
+
+#: How the time of a byte through host memory grows with the GPUs that share it, as measured on one system of
+#: eight L40S: from 2 to 4 and from 4 to 8 ranks the bandwidth of each falls to a quarter.
+_CROWD_POWER = 2.0
+
+#: Bytes on the wire for a byte of data: LL sends a flag with every 4 bytes, LL128 8 in 128.
+_FLAGS = {"LL": 2.0, "LL128": 128 / 120, "SIMPLE": 1.0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Sizes and groups of one ground: arrays of one shape. `share` is the part of the NICs a group has."""
+
+    op: str
+    algorithm: str
+    protocol: str
+    ground: Ground
+    bytes: Floats
+    per_node: int
+    nodes: Floats
+    share: Floats
+
+
+def terms(q: Question) -> dict[str, Floats]:
+    """Term → count (1 for a launch, hops, or seconds at datasheet rate)."""
+    if q.algorithm == "P2P":
+        return _exchange(q)
+    g, n = q.ground, q.nodes * q.per_node
+    found = {f"launch/{g.generation}": np.ones_like(n)}
+    if (q.algorithm, q.protocol) != ("RING", "LL"):
+        found[f"start/{_start(q)}"] = np.ones_like(n)
+    inside, outside = _hops(q, n)
+    found[f"hop/{q.protocol}/{_kind(g)}"] = inside
+    wire, copied, chunk = _inside_s(q, n)
+    net = _outside_s(q, n)
+    sharp = q.algorithm in ("NVLS", "COLLNET_DIRECT", "COLLNET_CHAIN")
+    # A switch that adds up sends nothing on before the node has added up, so that both sides cost time.
+    slower = (net > wire) & (not sharp)
+    found[f"wire/{_engine(q)}/{_kind(g)}"] = np.where(slower, 0.0, wire)
+    if g.link == "nvlink":
+        found[f"copy/{_kind(g)}"] = np.where(slower, 0.0, copied)
+    found[f"fill/{_engine(q)}"] = np.where(slower, 0.0, chunk)
+    if g.transport is not None:
+        many = q.nodes > 1
+        found[f"net-start/{_net(g)}"] = np.where(many, 1.0, 0.0)
+        found[f"net-hop/{q.protocol}/{_hopping(g)}"] = outside
+        found["net/sharp" if sharp else f"net/{_net(g)}"] = np.where(slower | sharp, net, 0.0)
+        found[f"net-fill/{_net(g)}"] = _net_fill_s(q)
+    return found
+
+
+def _start(q: Question) -> str:
+    """What is set up once: by protocol for rings, by algorithm for the others."""
+    return (
+        q.protocol if q.algorithm == "RING" else _engine(q) if q.algorithm.startswith("NVLS") else q.algorithm
+    )
+
+
+def _hopping(g: Ground) -> str:
+    """Transports that share their cost of a hop."""
+    return "rdma" if _net(g) in ("infiniband", "roce") else _net(g)
+
+
+def _kind(g: Ground) -> str:
+    """NVLink differs by generation; PCIe does not."""
+    return g.generation if g.link == "nvlink" else g.link
+
+
+def _engine(q: Question) -> str:
+    return "NVLS" if q.algorithm.startswith("NVLS") else q.protocol
+
+
+def _net(g: Ground) -> str:
+    return (g.transport or Transport.TCP).value
+
+
+def bounds_s(q: Question) -> Floats:
+    """No collective is faster than its bytes over the datasheet rate of the slower link."""
+    n = q.nodes * q.per_node
+    if q.algorithm == "P2P":
+        return np.zeros_like(n)
+    return np.maximum(_inside_s(q, n)[0], _outside_s(q, n))
+
+
+def _hops(q: Question, n: Floats) -> tuple[Floats, Floats]:
+    """Hops on the critical path, inside nodes and between them."""
+    peers, nodes = q.per_node - 1, q.nodes
+    doublings = np.ceil(np.log2(np.maximum(nodes, 1)))
+    if q.algorithm == "RING":
+        around = 2 if q.op == "all_reduce" else 1
+        between = around * (nodes - 1)
+        return around * (n - 1) - between, between
+    if q.algorithm == "TREE":
+        return np.full_like(n, 2.0 * peers), 2 * doublings
+    if q.algorithm == "NVLS_TREE":
+        return np.zeros_like(n), 2 * doublings
+    if q.algorithm == "COLLNET_CHAIN":
+        return np.full_like(n, 2.0 * peers), np.where(nodes > 1, 1.0, 0.0)
+    if q.algorithm == "PAT":
+        return np.zeros_like(n), doublings
+    return np.zeros_like(n), np.where(nodes > 1, 1.0, 0.0)
+
+
+def _inside_s(q: Question, n: Floats) -> tuple[Floats, Floats, Floats]:
+    """Seconds at the link's rate for what a GPU sends, what it copies within itself, and its first chunks."""
+    size, link, ppn, none = q.bytes, q.ground.link_Bps, q.per_node, np.zeros_like(n)
+    if ppn == 1:
+        return none, none, none
+    step = CHUNK_BYTES * q.ground.nccl.channels
+    if q.algorithm.startswith(("NVLS", "COLLNET_DIRECT")):
+        chunk = np.minimum(size / 2, step) / link
+        if q.op == "all_reduce":
+            return size * (1 + 1 / ppn) / link, none, chunk
+        return size * (ppn - 1) / ppn / link, size / n / link, chunk
+    if q.op in ("broadcast", "reduce"):
+        return size / link, none, np.minimum(size / n, step) / link
+    if q.algorithm in ("TREE", "COLLNET_CHAIN"):
+        return 2 * size / link, none, np.minimum(size / 2, step) / link
+    wire = _ring_share(q, n) * size / link * _crowding(q, n)
+    return wire, size / n / link, np.minimum(size / n, step) / link
+
+
+def _ring_share(q: Question, n: Floats) -> Floats:
+    return (2 if q.op == "all_reduce" else 1) * (n - 1) / n
+
+
+def _crowding(q: Question, n: Floats) -> Floats:
+    """Without peer access every hop goes through the host's memory, which all pairs share."""
+    if q.ground.link != "host":
+        return np.ones_like(n)
+    return np.full_like(n, max(q.per_node / 2, 1.0) ** _CROWD_POWER)
+
+
+def _outside_s(q: Question, n: Floats) -> Floats:
+    """Seconds at the NICs' line rate for what leaves one node."""
+    nodes, size = q.nodes, q.bytes
+    if q.ground.nic_Bps <= 0:
+        return np.zeros_like(n)
+    nics = q.ground.nic_Bps * q.share
+    if q.op in ("broadcast", "reduce"):
+        load = np.ones_like(n)
+    elif q.algorithm == "RING":
+        load = _ring_share(q, n)
+    elif q.algorithm in ("TREE", "NVLS_TREE"):
+        load = np.where(nodes > 2, 2.0, 1.0)
+    elif q.algorithm == "PAT":
+        load = (nodes - 1) / nodes
+    else:
+        load = np.ones_like(n)
+    return np.where(nodes > 1, load * size * _FLAGS[q.protocol] / nics, 0.0)
+
+
+def _net_fill_s(q: Question) -> Floats:
+    """Seconds at the NICs' rate for the first buffers, which cross before the pipeline is full."""
+    step = BUFFER_BYTES * q.ground.nccl.channels
+    nics = np.maximum(q.ground.nic_Bps * q.share, 1.0)
+    return np.where(q.nodes > 1, np.minimum(q.bytes, step) / nics, 0.0)
+
+
+def _exchange(q: Question) -> dict[str, Floats]:
+    """All-to-all and send/receive: every peer is its own message; the own block is copied."""
+    g, n = q.ground, q.nodes * q.per_node
+    pair = q.op == "send_recv"
+    each = q.bytes if pair else q.bytes / n
+    small = each <= P2P_LL_BYTES
+    peers = np.ones_like(n) if pair else n - 1
+    near = np.where(q.nodes > 1, 0.0, 1.0) if pair else np.full_like(n, q.per_node - 1.0)
+    far = peers - near
+    wire = near * each / g.link_Bps * (_crowding(q, n) if not pair else 1.0)
+    leaving = each * q.per_node * (1.0 if pair else far)
+    net = np.where(far > 0, leaving / np.maximum(g.nic_Bps * q.share, 1.0), 0.0)
+    slower = net > wire
+    found = {
+        f"launch/{g.generation}": np.ones_like(n),
+        "start/P2P-LL": np.where(small, 1.0, 0.0),
+        "start/P2P": np.where(small, 0.0, 1.0),
+        "peer": near,
+        f"wire/P2P/{_kind(g)}": np.where(slower, 0.0, wire),
+    }
+    if g.link == "nvlink":
+        found[f"copy/{_kind(g)}"] = np.where(slower | pair, 0.0, each / g.link_Bps)
+    if g.transport is not None:
+        found["net-peer"] = far
+        found[f"net-start/{_net(g)}"] = np.where(far > 0, 1.0, 0.0)
+        found[f"net/{_net(g)}"] = np.where(slower, net, 0.0)
+    return found

@@ -1,0 +1,197 @@
+"""Fitting the collective model: non-negative least squares of relative errors, reweighted against outliers.
+
+The model is a sum of counts times parameters, so that a fit is a convex problem with the physical limits of
+the parameters as its bounds; no starting point and no hidden state.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.fabric.collective import collective_terms
+from assay.fabric.parameters import LARGE_BYTES, SMALL_BYTES, Parameters, class_name, family, least, stem
+from assay.fabric.placement import Placement
+from assay.fabric.published import PublishedRow
+
+Floats = NDArray[np.float64]
+
+_ROUNDS = 16
+#: Relative errors beyond this count less and less.
+_OUTLIER_FRAC = 0.25
+#: Rows of one source together weigh as this power of their number, so that long tables do not drown curves.
+_SOURCE_POWER = 0.3
+#: How firmly a member is held to its family, in rows: latencies firmly, as few rows tell them apart.
+_FAMILY_TRUST = {"launch": 30.0, "hop": 4.0, "net-hop": 3.0, "net-start": 1.0}
+_OTHER_TRUST = 0.5
+#: Beyond this deviation from the family the pull no longer grows.
+_FAMILY_FRAC = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One measured row as the fit sees it: counts by parameter, seconds, and where it came from."""
+
+    counts: Mapping[str, float]
+    measured_s: float
+    source: str
+    bytes: float
+    inter: bool
+
+
+def samples_of(rows: Sequence[PublishedRow]) -> list[Sample | None]:
+    """The sample of each row; None for one that cannot be predicted."""
+    found: list[Sample | None] = [None] * len(rows)
+    for indices in alike(rows):
+        first = rows[indices[0]]
+        if first.cluster is None:
+            continue
+        sizes = np.array([rows[at].bytes for at in indices])
+        placement = Placement.of(first.per_node, first.nodes)
+        counts = collective_terms(first.cluster, first.op, sizes, placement, options=first.options)
+        for place, at in enumerate(indices):
+            row = rows[at]
+            if row.measured_s is not None:
+                found[at] = Sample(
+                    counts={name: float(count[place]) for name, count in counts.items() if count[place]},
+                    measured_s=row.measured_s,
+                    source=row.source,
+                    bytes=row.bytes,
+                    inter=row.nodes > first.cluster.domain_nodes,
+                )
+    return found
+
+
+def alike(rows: Sequence[PublishedRow]) -> list[list[int]]:
+    """Indices of rows that differ only in size, so that they are asked together."""
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for at, row in enumerate(rows):
+        key = (id(row.cluster), row.op, row.per_node, row.nodes, row.options)
+        groups[key].append(at)
+    return list(groups.values())
+
+
+def fit(samples: Sequence[Sample], fixed: Mapping[str, float]) -> dict[str, float]:
+    """Parameter → value for everything that the samples count; `fixed` ones (launchers) are passed through.
+
+    First with one value for a family of links, transports or generations; then each member's own, held to
+    its family's as firmly as so many rows of `_FAMILY_TRUST` would.
+    """
+    pooled = [replace(s, counts=_pooled(s.counts)) for s in samples]
+    families = _solve(pooled, {})
+    members = {name for s in samples for name, count in s.counts.items() if count}
+    own = _solve(samples, {name: families[stem(name)] for name in members if families.get(stem(name))})
+    return {**{name: families[name] for name in families if name in members}, **own, **fixed}
+
+
+def _pooled(counts: Mapping[str, float]) -> dict[str, float]:
+    together: dict[str, float] = {}
+    for name, count in counts.items():
+        together[stem(name)] = together.get(stem(name), 0.0) + count
+    return together
+
+
+def _solve(samples: Sequence[Sample], held: Mapping[str, float]) -> dict[str, float]:
+    """Parameters of least relative error, those in `held` drawn to a value."""
+    names = sorted({name for s in samples for name, count in s.counts.items() if count})
+    index = {name: at for at, name in enumerate(names)}
+    counts = np.zeros((len(samples) + len(held), len(names)))
+    for row, s in enumerate(samples):
+        for name, count in s.counts.items():
+            if count:
+                counts[row, index[name]] = count
+    for row, name in enumerate(held, start=len(samples)):
+        counts[row, index[name]] = 1.0
+    wanted = np.array([*(s.measured_s for s in samples), *held.values()])
+    many = Counter(s.source for s in samples)
+    weight = np.array([many[s.source] ** (_SOURCE_POWER - 1) for s in samples])
+    weight = np.concatenate(
+        [weight / weight.mean(), [_FAMILY_TRUST.get(family(name), _OTHER_TRUST) for name in held]]
+    )
+    limits = np.array([least(name) for name in names])
+    scaled = counts / wanted[:, None]
+    scale = np.maximum(np.abs(scaled).max(axis=0), 1e-300)
+    scaled /= scale
+    goal = 1 - counts @ limits / wanted
+    trust, solution = weight, np.zeros(len(names))
+    for at in range(_ROUNDS):
+        root = np.sqrt(trust)
+        solution = nonnegative(scaled * root[:, None], goal * root, start=solution > 0)
+        error = np.abs(scaled @ solution - goal)
+        trust = weight / np.maximum(error, 0.02)
+        if at > _ROUNDS // 3:
+            trust = trust / (1 + (error / _OUTLIER_FRAC) ** 2)
+        trust[len(samples) :] = weight[len(samples) :] / np.maximum(error[len(samples) :] / _FAMILY_FRAC, 1.0)
+    values = solution / scale + limits
+    return {name: float(v) for name, v in zip(names, values, strict=True)}
+
+
+def nonnegative(matrix: Floats, goal: Floats, start: NDArray[np.bool_] | None = None) -> Floats:
+    """argmin ‖matrix·x − goal‖ with x ≥ 0 (Lawson, Hanson: Solving Least Squares Problems, 1974, ch. 23).
+
+    `start` says which unknowns are expected to be positive; it saves time and changes nothing.
+    """
+    gram, right = matrix.T @ matrix, matrix.T @ goal
+    count = right.size
+    x, passive = np.zeros(count), np.zeros(count, dtype=bool)
+    if start is not None and start.any():
+        trial = _among(gram, right, start)
+        if np.all(trial[start] > 0):
+            x, passive = trial, start.copy()
+    tolerance = 1e-10 * max(1.0, float(np.abs(right).max()))
+    for _ in range(3 * count):
+        gradient = right - gram @ x
+        gradient[passive] = -np.inf
+        enter = int(np.argmax(gradient))
+        if gradient[enter] <= tolerance:
+            break
+        passive[enter] = True
+        trial = _among(gram, right, passive)
+        while passive.any() and np.any(trial[passive] <= 0):
+            below = np.flatnonzero(passive & (trial <= 0))
+            step = float(np.min(x[below] / np.maximum(x[below] - trial[below], 1e-300)))
+            x = x + step * (trial - x)
+            passive &= x > 1e-14
+            x[~passive] = 0.0
+            trial = _among(gram, right, passive)
+        x = trial
+    return x
+
+
+def _among(gram: Floats, right: Floats, passive: NDArray[np.bool_]) -> Floats:
+    """The least squares solution with all but the passive unknowns at zero."""
+    x = np.zeros(right.size)
+    at = np.flatnonzero(passive)
+    if at.size:
+        block = gram[np.ix_(at, at)]
+        x[at] = np.linalg.solve(block + 1e-13 * np.trace(block) * np.eye(at.size), right[at])
+    return x
+
+
+def predicted_s(sample: Sample, parameters: Parameters) -> float:
+    """What the parameters say for a sample."""
+    return sum(count * parameters.value(name) for name, count in sample.counts.items() if count)
+
+
+def ranges_of(
+    samples: Sequence[Sample], predictions: Sequence[float], level: float = 0.8
+) -> dict[str, tuple[float, float]]:
+    """Per class, the factors around a prediction that hold `level` of the measured; sources count equally."""
+    ratios = np.array([s.measured_s / p for s, p in zip(samples, predictions, strict=True)])
+    found: dict[str, tuple[float, float]] = {}
+    for inter in (False, True):
+        for size_class in range(3):
+            here = [
+                at
+                for at, s in enumerate(samples)
+                if s.inter is inter and int(np.digitize(s.bytes, [SMALL_BYTES, LARGE_BYTES])) == size_class
+            ]
+            if len(here) < 10:
+                continue
+            low, high = np.quantile(ratios[here], [(1 - level) / 2, (1 + level) / 2])
+            found[class_name(size_class, inter=inter)] = (min(float(low), 0.98), max(float(high), 1.02))
+    return found

@@ -1,0 +1,76 @@
+"""dmesg and journal text: Xid and SXid, GPUs that fell off the bus, AER, IOMMU faults, NIC links, OOM."""
+
+from __future__ import annotations
+
+from assay.formats.sentences import Sentence
+
+_BDF = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?"
+
+SENTENCES = (
+    Sentence(
+        "gpu.xid",
+        "Xid",
+        r"Xid \(PCI:(?P<busid>[0-9a-fA-F:.]+)\): (?P<xid>\d+)(?:, pid='?<?(?P<pid>[\w ]+)>?'?)?"
+        r"(?:.*?caused by previous Xid (?P<cause>\d+))?",
+    ),
+    Sentence("gpu.xid", "Xid", r"(?i)\bXid[: ]+(?P<xid>\d+)\b(?!.*PCI:)"),
+    Sentence(
+        "gpu.sxid",
+        "SXid",
+        r"SXid \(PCI:(?P<busid>[0-9a-fA-F:.]+)\): (?P<sxid>\d+)(?:, (?P<kind>Fatal|Non-fatal))?",
+    ),
+    Sentence("gpu.off_bus", "fallen", r"fallen off the bus"),
+    Sentence("gpu.named", "NVIDIA", r"The NVIDIA GPU (?P<busid>" + _BDF + r")"),
+    Sentence(
+        "nvlink.dcgm_down",
+        "NvLink",
+        r"GPU (?P<index>\d+)'s NvLink link (?P<link>\d+) is currently down",
+    ),
+    Sentence("gpu.probe_failed", "probe", r"NVIDIA probe routine failed for (?P<count>\d+) device"),
+    Sentence(
+        "gpu.no_handle", "handle", r"Unable to determine the device handle for GPU ?(?P<busid>[0-9a-fA-F:.]+)"
+    ),
+    Sentence(
+        "iommu.fault",
+        "IO_PAGE_FAULT",
+        r"(?P<busid>" + _BDF + r").*IO_PAGE_FAULT|IO_PAGE_FAULT.*device=(?P<device>" + _BDF + ")",
+    ),
+    Sentence(
+        "iommu.fault",
+        "DMAR",
+        r"DMAR:.*(?:\[DMA (?:Write|Read)[^\]]*\] )?Request device \[?(?P<busid>" + _BDF + r")\]?.*fault",
+    ),
+    Sentence("iommu.translated", "iommu", r"iommu: Default domain type: (?P<type>\w+)"),
+    Sentence(
+        "pcie.aer",
+        "AER",
+        r"(?P<busid>" + _BDF + r").*AER: (?:.*?)(?P<severity>Corrected|Correctable|Uncorrected|Uncorrectable)"
+        r"|AER: (?:Multiple )?(?P<severity2>Corrected|Uncorrected)(?: \(\S+\))? error "
+        r"(?:message )?received: (?P<source>\S+)",
+    ),
+    Sentence(
+        "pcie.aer",
+        "PCIe",
+        r"(?P<busid>" + _BDF + r").*PCIe Bus Error: severity=(?P<severity>Corrected|Uncorrected)",
+    ),
+    Sentence(
+        "nic.link_down", "Link", r"mlx5_core (?P<busid>" + _BDF + r")\s*(?P<name>\w+)?:.*Link (?:DOWN|down)"
+    ),
+    Sentence("nic.link_down", "link", r"mlx5_core (?P<busid>" + _BDF + r").*[Ll]ink (?:DOWN|down)"),
+    Sentence("nic.link_down", "Link", r"(?P<name>(?:mlx5|bnxt|ib)\w+):.*Link (?:is )?(?:DOWN|Down|down)"),
+    Sentence("nic.link_up", "Link", r"mlx5_core (?P<busid>" + _BDF + r").*Link (?:UP|up|ACTIVE)"),
+    Sentence("kernel.oom", "oom_kill", r"Detected \d+ oom_kill event"),
+    Sentence("kernel.oom", "OOMKilled", r"OOMKilled"),
+    Sentence("kernel.oom", "Killed", r"Out of memory: Killed process (?P<killed>\d+)|oom-kill"),
+    Sentence(
+        "ib.fabric_error",
+        "lid",
+        r"^-E-.*(?:symbol_error|link_down|port_rcv_errors|link_error_recovery|effective_ber|exceeded)",
+    ),
+    Sentence("module.peermem", "nvidia_peermem", r"nvidia_peermem: module loaded"),
+)
+#: Lines of a kernel log, whatever they say: known, though nothing follows from them.
+LINE = (
+    r"(?:\[\s*\d+\.\d+\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]+ \d{4}\] |kernel: "
+    r"|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S+ \S+?(?:\[\d+\])?: |\s+NVRM: )"
+)

@@ -1,0 +1,116 @@
+"""What PyTorch prints when a job fails: the NCCL watchdog, c10d, Gloo, torchrun, CUDA errors, fr_trace."""
+
+from __future__ import annotations
+
+from assay.formats.sentences import Sentence
+
+#: `rank` among the named parts is the rank that the line itself names.
+SENTENCES = (
+    Sentence(
+        "torch.timeout",
+        "WorkNCCL",
+        r"\[(?:PG (?:ID )?(?P<pg>\d+)[^\]]*?)?Rank (?P<rank>\d+)\] Watchdog caught collective operation "
+        r"timeout: "
+        r"WorkNCCL\((?:[A-Za-z]+=)?.*?SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
+        r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
+        r"(?:.*?Timeout\(ms\)=(?P<timeout_ms>\d+))?",
+    ),
+    Sentence(
+        "torch.status",
+        "enqueued",
+        r"\[PG (?:ID )?(?P<pg>\d+)[^\]]*?Rank (?P<rank>\d+)\].*?"
+        r"(?:work sequence id|[Tt]imeout at NCCL work|at work)"
+        r"[:=]? ?(?P<seq>\d+).*?last enqueued (?:NCCL )?work: (?P<enqueued>\d+), "
+        r"last completed (?:NCCL )?work: (?P<completed>-?\d+)",
+    ),
+    Sentence(
+        "torch.watchdog_error",
+        "watchdog",
+        r"(?:Rank (?P<rank>\d+)\].*)?watchdog thread terminated with exception: (?P<error>CUDA error: .+)",
+    ),
+    Sentence(
+        "torch.fingerprint",
+        "mismatch",
+        r"Detected mismatch between collectives on ranks|CollectiveFingerPrint.*mismatch"
+        r"|mismatch.*CollectiveFingerPrint",
+    ),
+    Sentence(
+        "torch.fingerprint",
+        "CollectiveFingerPrint",
+        r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint",
+    ),
+    Sentence("cuda.ecc", "ECC", r"uncorrectable ECC error encountered"),
+    Sentence("cuda.not_initialised", "initialized", r"system not yet initialized|cudaErrorSystemNotReady"),
+    Sentence("cuda.not_initialised", "cudaErrorSystemNotReady", r"cudaErrorSystemNotReady"),
+    Sentence("cuda.driver_too_old", "insufficient", r"driver version is insufficient for CUDA runtime"),
+    Sentence("cuda.out_of_memory", "OutOfMemoryError", r"OutOfMemoryError|CUDA out of memory"),
+    Sentence("cuda.out_of_memory", "memory", r"CUDA out of memory|CUDA error: out of memory"),
+    Sentence("cuda.symbol_missing", "kernel", r"CUDA error: no kernel image is available"),
+    Sentence("cuda.fabric_denied", "cuMemCreate", r"cuMemCreate.*(?:not permitted|failed: 800)"),
+    Sentence("cuda.fabric_denied", "CUDA_ERROR_NOT_PERMITTED", r"CUDA_ERROR_NOT_PERMITTED"),
+    Sentence("nccl.remote_error", "ncclRemoteError", r"ncclRemoteError"),
+    Sentence("nccl.remote_error", "remote", r"remote process exited or there was a network error"),
+    Sentence("nccl.failure", "failure", r"Test NCCL failure"),
+    Sentence(
+        "gloo.loopback",
+        "loopback",
+        r"Unable to resolve hostname to a \(?local\)? address|"
+        r"[Uu]sing the loopback address as fallback",
+    ),
+    Sentence("gloo.connect_loopback", "connectFullMesh", r"connectFullMesh failed.*remote=\[127\."),
+    Sentence("gloo.connect_loopback", "Connection", r"[Gg]loo.*Connection refused, remote=\[127\."),
+    Sentence("gloo.timeout", "timeout", r"[Gg]loo.*[Tt]imed out waiting \d+ms for (?:recv|send)"),
+    Sentence("gloo.closed", "closed", r"[Gg]loo.*Connection closed by peer \[(?P<peer>[^\]]*)\]"),
+    Sentence(
+        "c10d.store_timeout", "timed", r"client socket has timed out after.*connect to \((?P<addr>[^)]*)\)"
+    ),
+    Sentence("c10d.no_route", "socket", r"client socket.*(?:errno: 113|No route to host)"),
+    Sentence("name.unresolved", "resolution", r"[Tt]emporary failure in name resolution"),
+    Sentence("name.unresolved", "known", r"[Nn]ame or service not known"),
+    Sentence("name.unresolved", "getaddrinfo", r"getaddrinfo.*(?:failed|gai error)"),
+    Sentence(
+        "name.unresolved",
+        "hostname",
+        r"(?:could not|cannot|[Ff]ailed to|[Uu]nable to) resolve (?:the )?hostname",
+    ),
+    Sentence("elastic.failed", "exitcode", r"rank\s*: (?P<rank>\d+).*exitcode\s*: (?P<code>-?\d+)"),
+    Sentence(
+        "elastic.signal",
+        "Signal",
+        r"Signal (?P<signal>\d+) \((?P<name>SIG\w+)\) received by PID (?P<killed>\d+)",
+    ),
+    Sentence("sw.undefined_symbol", "undefined", r"undefined symbol: (?P<symbol>nccl\w+)"),
+    Sentence("shm.dataloader", "shared", r"out of shared memory"),
+    Sentence("shm.dataloader", "shm", r"insufficient shared memory \(shm\)"),
+    Sentence(
+        "shm.dataloader",
+        "shared",
+        r"insufficient shared memory \(shm\)|unable to (?:mmap|open shared memory)",
+    ),
+    Sentence(
+        "fr.culprit",
+        "Culprit",
+        r"Culprit rank (?P<rank>\d+); Error type: (?P<type>\w+)",
+    ),
+    Sentence("fr.missing", "missing", r"(?:missing ranks|ranks missing)\D*(?P<ranks>[\d, {}\[\]]+)"),
+    Sentence(
+        "fr.not_joined",
+        "ranks",
+        r"[Nn]ot all ranks joining collective.*|ranks? (?:did not|never) join(?:ed)?.*",
+    ),
+    Sentence("ckpt.saving", "aving", r"(?i)\bsaving (?:\w+ ){0,3}checkpoint"),
+    Sentence("ckpt.saving", "aving", r"(?i)saving model checkpoint"),
+    Sentence("ckpt.saving", "saving", r"(?i)\bsaving (?:\w+ ){0,3}(?:checkpoint|model|state|weights|shard)"),
+    Sentence("ckpt.saving", "Saving", r"\bSaving (?:\w+ ){0,3}(?:checkpoint|model|state|weights|shard)"),
+    Sentence("ckpt.saving", "save_checkpoint", r"save_checkpoint|save_state"),
+    Sentence(
+        "ckpt.saved",
+        "saved",
+        r"(?i)(?:checkpoint|model|state).*saved|saved (?:\w+ ){0,3}(?:checkpoint|model)",
+    ),
+    Sentence("train.epoch_end", "epoch", r"(?i)rank (?P<rank>\d+).*epoch \d+ (?:finished|done|ended)"),
+    Sentence("job.silent", "output", r"(?i)no (?:further|more) output|no output for"),
+    Sentence("job.silent", "hangs", r"(?i)^\W*\(?(?:it )?hangs\b"),
+    Sentence("job.silent", "hang", r"(?i)^\W*\(?(?:no|process(?:es)?)?\s*hang\b"),
+    Sentence("job.silent", "row", r"no (?:data )?rows? after"),
+)

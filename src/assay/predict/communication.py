@@ -1,0 +1,152 @@
+"""Traffic between ranks: how much of each collective a micro-batch or a step waits for.
+
+Sizes are nccl-tests' sizes. Rank order is tp, cp, dp, pp (Megatron's), so tensor groups are neighbours
+and stages are far apart. Formulas and sources: docs/models/layers.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.predict.layer import Pair
+from assay.predict.network import Network
+from assay.predict.physics import Physics
+from assay.predict.situation import Columns
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroTraffic:
+    """Exposed seconds of one micro-batch through all layers (not divided by pp); `send` is one stage hop."""
+
+    tp: Pair
+    cp: Pair
+    ep: Pair
+    send: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """Weights of one rank: outside experts and in them, after tp, ep and pp."""
+
+    plain: Floats
+    experts: Floats
+    head: Floats
+
+    @property
+    def total(self) -> Floats:
+        """All weights of a rank of the fullest stage."""
+        return self.plain + self.experts + self.head
+
+
+def weights(c: Columns) -> Weights:
+    """Weights on one rank of an inner stage; `head` is what the first or last stage holds besides."""
+    block = c.layers * (c.attention_weights / c.tp + c.small_weights)
+    dense = (2 + c.gated) * c.hidden * (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp
+    router = c.moe_layers * c.hidden * c.experts
+    experts = (2 + c.gated) * c.hidden * c.moe_layers * c.experts * c.expert_ffn / (c.ep * c.etp)
+    ends = (c.vocab * c.hidden) / c.tp * np.where((c.pp == 1) & (c.tied == 0), 2.0, 1.0)
+    return Weights(plain=(block + dense + router) / c.pp, experts=experts / c.pp, head=ends)
+
+
+def micro_traffic(c: Columns, network: Network, physics: Physics) -> MicroTraffic:
+    """Tensor, context and expert traffic of one micro-batch, and one send between stages."""
+    return MicroTraffic(
+        tp=_tensor(c, network, physics),
+        cp=_context(c, network, physics),
+        ep=_expert(c, network, physics),
+        send=physics.pp
+        * np.where(
+            c.pp > 1,
+            network.time_s(
+                "send_recv",
+                2 * c.tokens * c.hidden / np.where(c.sp + c.split_sends > 0, c.tp, 1.0),
+                np.where(c.pp > 1, 2, 1),
+                c.tp * c.cp * c.dp,
+            ),
+            0.0,
+        ),
+    )
+
+
+def _tensor(c: Columns, network: Network, physics: Physics) -> Pair:
+    """Two all-reduces a layer each way; with sequence parallelism as gathers and scatters, one more back."""
+    size = 2 * c.tokens * c.hidden
+    pieces = np.where(c.sp > 0, network.time_s("all_gather", size, c.tp, 1), 0.0)
+    whole = np.where(c.sp > 0, 2 * pieces, network.time_s("all_reduce", size, c.tp, 1))
+    blocks = c.layers + c.dense_layers + c.moe_layers * (c.shared_ffn > 0)
+    slower = np.where(c.generation == 0, physics.tp_ampere, physics.tp_later)
+    per_pass = blocks * whole * slower
+    # The gathered input is gathered again for the weight's gradient, behind the input's.
+    again = blocks * pieces * slower * physics.tail
+    inside = np.where(c.etp > 1, c.moe_layers * whole * c.topk * slower, 0.0)
+    exposed = _hidden(c.tp_hidden_frac, physics.tail)
+    return Pair(forward=(per_pass + inside) * exposed, backward=(per_pass + inside) * exposed + again)
+
+
+def _hidden(frac: Floats, tail: float) -> Floats:
+    """What is left of traffic of which `frac` runs behind compute, and slows it by `tail` of its time."""
+    return 1 - frac * (1 - tail)
+
+
+def _context(c: Columns, network: Network, physics: Physics) -> Pair:
+    """Keys and values of every other rank, once forward, and backward again with their gradients."""
+    width = np.where(c.latent_rank > 0, c.heads, c.kv_heads) * (c.head_dim + c.value_dim) / c.tp
+    size = 2 * c.micro_batch * c.seq_len * width
+    once = c.layers * network.time_s("all_gather", size, c.cp, c.tp) * physics.cp
+    exposed = np.where(c.cp_overlap > 0, np.maximum(physics.tail, 0.15), 1.0)
+    return Pair(forward=once * exposed, backward=2 * once * exposed)
+
+
+def _expert(c: Columns, network: Network, physics: Physics) -> Pair:
+    """Tokens to their experts and back: two all-to-alls a layer each way."""
+    tokens = c.tokens / np.where(c.sp > 0, c.tp, 1.0)
+    stride = np.where(c.sp > 0, c.etp, c.tp)
+    apart = network.nodes(c.ep, stride).astype(float)
+    distinct = apart * (1 - (1 - 1 / np.maximum(apart, 1)) ** c.topk)
+    copies = np.where((c.ep_once_a_node > 0) & (apart > 1), np.minimum(distinct, c.topk), c.topk)
+    size = 2 * tokens * copies * c.hidden * c.imbalance
+    once = 2 * c.moe_layers * network.time_s("all_to_all", size, c.ep, stride) * physics.ep
+    exposed = _hidden(c.ep_hidden_frac, physics.tail)
+    return Pair(forward=once * exposed, backward=once * exposed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTraffic:
+    """Seconds of gradient and weight traffic, before anything hides it; `rounds` of each a step."""
+
+    gather: Floats
+    reduce: Floats
+    rounds: Floats
+
+
+def step_traffic(c: Columns, network: Network, physics: Physics) -> StepTraffic:
+    """Reduce gradients and gather weights over the data-parallel ranks, within shard groups and across."""
+    held = weights(c)
+    learned = np.where(c.lora > 0, c.trained_parameters / (c.tp * c.pp), held.plain + held.head)
+    group = c.dp * c.cp
+    shard = np.where(c.zero > 0, np.minimum(c.shard_ranks, group), 1.0)
+    outer = group / shard
+    plain = learned * c.grad_bytes
+    reduce = network.time_s("reduce_scatter", plain, shard, c.tp) + network.time_s(
+        "all_reduce", plain / shard, outer, c.tp * shard
+    )
+    # Frozen weights are sharded by FSDP too, and gathered all the same.
+    kept = np.where((c.lora > 0) & (c.zero < 3), learned, held.plain + held.head)
+    gather = network.time_s("all_gather", kept * c.gather_bytes, shard, c.tp)
+    if np.any(held.experts):
+        inner = np.maximum(c.tp * c.cp * c.dp / (c.ep * c.etp), 1)
+        learned_e = np.where(c.lora > 0, 0.0, held.experts)
+        reduce = reduce + network.time_s("reduce_scatter", learned_e * c.grad_bytes, inner, c.ep * c.etp)
+        gather = gather + network.time_s("all_gather", held.experts * c.gather_bytes, inner, c.ep * c.etp)
+    gather = np.where(c.zero > 0, gather, 0.0) + np.where(c.zero == 1, c.gather_by_rank_s * shard, 0.0)
+    slow = np.where(c.zero >= 3, c.shard_link_frac, 1.0)
+    return StepTraffic(
+        gather=gather * physics.dp / slow,
+        reduce=reduce * physics.dp / slow,
+        rounds=np.where((c.zero >= 2) & (c.pp == 1), c.micro_batches, 1.0),
+    )

@@ -1,0 +1,180 @@
+"""One step predicted: time with a range, where it goes, memory, and what it would take to fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from assay.domain.layout import Layout
+from assay.errors import InputError
+from assay.predict.doubt import extrapolations, width
+from assay.predict.memory import memory
+from assay.predict.network import Network
+from assay.predict.physics import FITTED, Physics
+from assay.predict.situation import Situation, columns
+from assay.predict.step import Steps, step_times
+
+#: The key of the datasheet's peak that a recipe's MFU is taken against.
+_PEAK = {"fp16": "bf16", "bf16": "bf16", "fp8": "fp8", "fp8-current": "fp8", "fp8-block": "fp8"}
+_PEAK |= {"mxfp8": "fp8", "nvfp4": "fp4"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A value and its 80 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a step takes. `breakdown_s` and `memory_bytes` add up to `step_time_s.value` and `total_bytes`."""
+
+    situation: Situation
+    step_time_s: Interval
+    tokens_per_s_per_gpu: float
+    model_flop_per_s: float
+    mfu_frac: float | None
+    mfu_formula: str
+    breakdown_s: dict[str, float]
+    memory_bytes: dict[str, float]
+    capacity_bytes: float
+    forward_s: float
+    backward_s: float
+    micro_batches: int
+    assumptions: tuple[str, ...]
+    extrapolated: tuple[str, ...]
+
+    @property
+    def total_bytes(self) -> float:
+        """Memory of the fullest rank."""
+        return sum(self.memory_bytes.values())
+
+    @property
+    def fits(self) -> bool:
+        """Whether the fullest rank's memory holds it."""
+        return self.total_bytes <= self.capacity_bytes
+
+    def days(self, tokens: float) -> float:
+        """Days for a token budget at this rate, without failures and evaluation."""
+        layout = self.situation.layout
+        return tokens / (self.tokens_per_s_per_gpu * layout.ranks) / 86400
+
+
+def predict(
+    one: Situation,
+    network: Network,
+    *,
+    physics: Physics = FITTED,
+    input_s: float = 0.0,
+    checkpoint_s: float = 0.0,
+    assumptions: tuple[str, ...] = (),
+) -> Prediction:
+    """The prediction for one situation on one network; `InputError` for a batch that does not divide."""
+    c = columns([one])
+    steps = step_times(c, network, physics, input_s=input_s, checkpoint_s=checkpoint_s)
+    held = memory(c)
+    value = float(steps.time_s[0])
+    half = width(one)
+    flop_per_s = float(steps.model_flop_per_s[0])
+    key = _PEAK[one.layout.precision]
+    peak = one.gpu.peak(key)
+    return Prediction(
+        situation=one,
+        step_time_s=Interval(value=value, low=value * math.exp(-half), high=value * math.exp(half)),
+        tokens_per_s_per_gpu=float(steps.tokens_per_s_per_gpu[0]),
+        model_flop_per_s=flop_per_s,
+        mfu_frac=None if peak is None else flop_per_s / peak,
+        mfu_formula=(
+            "3 × forward FLOPs (2 per matrix weight a token meets, output head included, and causal "
+            f"attention over (s+1)/2 positions; nothing recomputed) / s / GPU, over the dense {key} peak"
+        ),
+        breakdown_s=_first(steps),
+        memory_bytes={name: float(values[0]) for name, values in held.terms.items()},
+        capacity_bytes=float(held.capacity_bytes[0]),
+        forward_s=float(steps.forward_s[0]),
+        backward_s=float(steps.backward_s[0]),
+        micro_batches=int(steps.micro_batches[0]),
+        assumptions=(*_assumptions(one), *assumptions),
+        extrapolated=extrapolations(one),
+    )
+
+
+def speedup_frac(
+    whole: Prediction, network_of: Callable[[int], Network], *, node_gpus: int, physics: Physics = FITTED
+) -> float | None:
+    """Tokens per GPU at full size over those of the fewest nodes that hold a replica, batch in proportion."""
+    one = whole.situation
+    layout = one.layout
+    replica = layout.tp * layout.pp * layout.cp
+    copies = max(1, node_gpus // replica)
+    if layout.dp % copies or one.global_batch * copies % layout.dp:
+        return None
+    dp = copies
+    if (layout.tp * layout.cp * dp) % (layout.ep * layout.etp) or (
+        layout.shard_ranks and (dp * layout.cp) % layout.shard_ranks
+    ):
+        return None
+    small = replace(one, layout=replace(layout, dp=dp), global_batch=one.global_batch * dp // layout.dp)
+    nodes = -(-replica * dp // node_gpus)
+    base = predict(small, network_of(nodes), physics=physics)
+    return whole.tokens_per_s_per_gpu / base.tokens_per_s_per_gpu
+
+
+def smallest_change_that_fits(one: Situation) -> str | None:
+    """The first of the usual remedies, mildest first, that makes a layout fit; None where none does."""
+    for words, layout in _remedies(one.layout):
+        try:
+            changed = replace(one, layout=layout)
+            if memory(columns([changed])).fits[0]:
+                return words
+        except InputError:
+            continue
+    return None
+
+
+def require_fit(result: Prediction) -> None:
+    """Raise `InputError` where memory does not fit: the largest term, and the smallest change that fits."""
+    if result.fits:
+        return
+    name, most = max(result.memory_bytes.items(), key=lambda item: item[1])
+    change = smallest_change_that_fits(result.situation)
+    raise InputError(
+        f"{result.total_bytes / 2**30:.1f} GiB on the fullest rank, "
+        f"{result.capacity_bytes / 2**30:.1f} GiB on {result.situation.gpu.id}; "
+        f"the largest term is {name} with {most / 2**30:.1f} GiB",
+        fix=change or "use more model parallelism, or a GPU with more memory",
+    )
+
+
+def _remedies(layout: Layout) -> list[tuple[str, Layout]]:
+    found: list[tuple[str, Layout]] = []
+    if layout.micro_batch > 1:
+        found.append(("micro_batch=1", replace(layout, micro_batch=1)))
+    for kind in ("selective", "full"):
+        if layout.recompute == "none" or (layout.recompute == "selective" and kind == "full"):
+            found.append((f"recompute={kind}", replace(layout, recompute=kind)))
+    for kind in ("zero1", "zero2", "zero3"):
+        if kind > layout.sharding or layout.sharding == "none":
+            found.append((f"sharding={kind}", replace(layout, sharding=kind)))
+    for tp in (2, 4, 8):
+        if tp > layout.tp and layout.dp * layout.tp % tp == 0:
+            wider = replace(layout, tp=tp, dp=layout.dp * layout.tp // tp, shard_ranks=0, recompute="full")
+            found.append((f"tp={tp} and recompute=full", wider))
+    return found
+
+
+def _first(steps: Steps) -> dict[str, float]:
+    return {name: float(values[0]) for name, values in steps.terms.items()}
+
+
+def _assumptions(one: Situation) -> tuple[str, ...]:
+    found = [f"stack {one.stack.id}: {one.stack.name}"]
+    if one.workload.model.moe_layers and one.workload.imbalance == 1:
+        found.append("experts are evenly loaded (public MoE figures force this); say imbalance to change it")
+    if one.workload.packed_len is None:
+        found.append("one document fills a sequence")
+    return tuple(found)

@@ -1,0 +1,103 @@
+"""What `assay verify` found, for people and for programs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from assay.catalog.messages import Texts
+from assay.domain.message import Message
+from assay.qualify.verify import ClauseCheck, Followed, Verification
+
+SCHEMA_VERSION = 1
+_SHOWN = 8
+
+
+def answer(v: Verification, *, assay_version: str) -> dict[str, object]:
+    """The JSON object of `assay verify`; keys are only ever added."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": "verify",
+        "assay_version": assay_version,
+        "verdict": v.verdict.value,
+        "run": v.run,
+        "run_hash": v.run_hash,
+        "sealed": v.sealed,
+        "whole": v.sealed and v.fault is None,
+        "fault": v.fault,
+        "hosts": list(v.hosts),
+        "identities": [
+            {"subject": str(i.subject), "key": i.key, "value": i.value, "reason": i.reason}
+            for i in v.identities
+        ],
+        "annex": None
+        if v.annex is None
+        else {
+            "digest": v.annex.digest,
+            "profile": v.annex.profile,
+            "verdict": v.annex.verdict.value,
+            "changed_lines": list(v.annex.changed),
+            "clauses": [_clause(c) for c in v.annex.clauses],
+        },
+    }
+
+
+def _clause(c: ClauseCheck) -> dict[str, object]:
+    return {
+        "id": c.criterion.id,
+        "quantity": c.criterion.quantity,
+        "recipe": c.criterion.recipe.as_dict(),
+        "required": c.criterion.required,
+        "followed": c.followed.value,
+        "restarts": c.restarts,
+        "restarts_asked": c.asked,
+        "difference": c.difference,
+    }
+
+
+def plain_text(v: Verification, texts: Texts) -> str:
+    """The answer first, then what it rests on."""
+    return "".join(f"{line}\n" for line in _lines(v, texts))
+
+
+def _lines(v: Verification, texts: Texts) -> Iterator[str]:
+    yield texts.label(f"verify.verdict.{v.verdict.value}")
+    yield texts.say(
+        Message.of("verify.run", run=v.run, hosts=", ".join(v.hosts[:_SHOWN]), count=len(v.hosts))
+    )
+    if v.fault is not None:
+        yield texts.say(Message.of("verify.fault", text=v.fault))
+    elif v.sealed:
+        yield texts.say(Message.of("verify.whole", text=v.run_hash))
+    else:
+        yield texts.label("verify.unsealed")
+    yield from _identities(v, texts)
+    if v.annex is None:
+        return
+    yield texts.say(Message.of("verify.annex", text=v.annex.digest, profile=v.annex.profile))
+    for line in v.annex.changed[:_SHOWN]:
+        yield "  " + texts.say(Message.of("verify.line_changed", text=line[:60]))
+    for c in v.annex.clauses:
+        code = f"verify.clause.{c.followed.value}"
+        said = Message.of(code, restarts=c.restarts, asked=c.asked, difference=c.difference)
+        optional = (
+            "" if c.criterion.required or c.followed is Followed.YES else texts.label("verify.optional")
+        )
+        yield f"  {c.criterion.id}: {texts.say(said)}{optional}"
+
+
+def _identities(v: Verification, texts: Texts) -> Iterator[str]:
+    by_key: dict[str, list[str]] = defaultdict(list)
+    unread: dict[str, int] = defaultdict(int)
+    for identity in v.identities:
+        if identity.value is None:
+            unread[identity.key] += 1
+        else:
+            by_key[identity.key].append(f"{identity.subject} {identity.value}")
+    if not by_key:
+        yield texts.label("verify.no_identity")
+    for key, values in by_key.items():
+        yield texts.say(Message.of("verify.identities", key=key, count=len(values), missing=unread[key]))
+        yield from (f"  {value}" for value in values[:_SHOWN])
+        if len(values) > _SHOWN:
+            yield f"  … +{len(values) - _SHOWN}"

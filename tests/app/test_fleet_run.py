@@ -1,0 +1,35 @@
+"""A generated run of several nodes through the whole command: each fault once, at its level."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from commands import assay
+
+from assay.store.generate import main
+
+SHAPE = ("--nodes", "16", "--gpus", "2", "--pairs", "all", "--restarts", "5", "--seed", "2")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), []),
+        (("--plant", "node:node05:peer.bandwidth:-30%"), [("NODE_SLOW", "node:node05")]),
+        (
+            ("--cohort", "leaf:leaf1@4-7", "--plant", "nodes:4-7:peer.bandwidth:-30%"),
+            [("LEAF_SLOW", "group:leaf1")],
+        ),
+        (
+            ("--cohort", "firmware:28.39@0-7", "--plant", "nodes:0-7:gemm.bf16.rate:-6%"),
+            [("COHORTS_DIFFER", "cluster")],
+        ),
+    ],
+)
+def test_a_fault_is_told_once_and_health_is_said(tmp_path, words, expected):
+    assert main([str(tmp_path / "run"), *SHAPE, *words]) == 0
+    answer = assay("judge", tmp_path / "run", "--json").json
+    assert [(f["code"], f["subject"]) for f in answer["findings"]] == expected
+    said = Counter("none odd" in note for note in answer["notes"])
+    assert said[True] == (not expected)

@@ -1,0 +1,77 @@
+"""`assay predict collective` and `assay validate collectives|choices` from the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from assay.app.predict_collective import collective
+from assay.app.validate_fabric import choices, collectives
+from assay.errors import AssayError
+
+VALIDATION = Path(__file__).parents[2] / "validation"
+
+
+def run(command: object, *words: str) -> Result:
+    return CliRunner().invoke(command, list(words), standalone_mode=False)  # type: ignore[arg-type]
+
+
+def test_a_curve_is_one_json_object_with_the_promised_keys() -> None:
+    answer = json.loads(run(collective, "--cluster", "dgx-h100", "--bytes", "1Mi:8Mi", "--json").output)
+    assert answer["schema_version"] == 1
+    assert [point["bytes"] for point in answer["points"]] == [2**20, 2**21, 2**22, 2**23]
+    keys = [
+        "op",
+        "bytes",
+        "nodes",
+        "ranks",
+        "time_s",
+        "algbw_Bps",
+        "busbw_Bps",
+        "algorithm",
+        "protocol",
+        "bound_by",
+    ]
+    for point in answer["points"]:
+        assert list(point) == keys
+        assert point["time_s"]["low"] <= point["time_s"]["value"] <= point["time_s"]["high"]
+
+
+def test_a_topology_file_stands_for_the_node() -> None:
+    file = str(VALIDATION / "nccl_choices" / "dgxa100.xml")
+    shown = run(collective, "--cluster", file, "--nodes", "2", "--bytes", "1Gi").output
+    assert "16 ranks" in shown
+    assert "GB/s" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--cluster", "dgx-h10"), "dgx-h100"),
+        (("--cluster", "dgx-h100", "--bytes", "16Gi:8"), "write the smaller first"),
+        (("--cluster", "dgx-h100", "--nccl", "two"), "2.27"),
+        (("--cluster", "dgx-h100", "--op", "allreduced"), "all_reduce"),
+    ],
+)
+def test_mistakes_are_told_with_a_fix(words: tuple[str, ...], told: str) -> None:
+    result = run(collective, *words)
+    assert isinstance(result.exception, AssayError)
+    assert told in str(result.exception)
+
+
+def test_choices_are_scored_from_files() -> None:
+    folder = VALIDATION / "nccl_choices"
+    answer = json.loads(run(choices, str(folder / "nccl2.27.7_dgxh100_n2_c0.json"), "--json").output)
+    assert answer["groups"]["all"]["agreement_frac"] == 1.0
+    assert answer["rows"][0]["id"] == "dgxh100.xml:2.27.7:2:0:Broadcast:1024"
+
+
+def test_collectives_are_scored_from_files(tmp_path: Path) -> None:
+    lines = (VALIDATION / "collectives" / "measured.csv").read_text(encoding="utf-8").splitlines()
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join([lines[0], *(x for x in lines if x.startswith("C001"))]), encoding="utf-8")
+    answer = json.loads(run(collectives, str(few), "--json").output)
+    assert answer["groups"]["in a node"]["n"] == 32
+    assert answer["rows"][0]["error_frac"] is not None
+    assert "median" in run(collectives, str(few)).output

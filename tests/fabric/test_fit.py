@@ -1,0 +1,55 @@
+"""The fit of the collective model."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+
+from assay.errors import InputError
+from assay.fabric.fit import Sample, fit, nonnegative
+from assay.fabric.parameters import Parameters, read_parameters, shipped, write_parameters
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_nonnegative_least_squares_agrees_with_scipy(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    matrix, goal = random.normal(size=(30, 6)), random.normal(size=30)
+    expected, _ = nnls(matrix, goal)
+    ours = nonnegative(matrix, goal, start=random.random(6) > 0.5)
+    assert np.linalg.norm(matrix @ ours - goal) == pytest.approx(np.linalg.norm(matrix @ expected - goal))
+    assert np.all(ours >= 0)
+
+
+def test_known_parameters_are_found_again() -> None:
+    true = {"launch/hopper": 5e-6, "hop/LL/hopper": 1e-6, "wire/SIMPLE/hopper": 1.2}
+    random = np.random.default_rng(1)
+    samples = []
+    for at in range(200):
+        counts = {"launch/hopper": 1.0, "hop/LL/hopper": float(random.integers(1, 14))}
+        counts["wire/SIMPLE/hopper"] = float(10 ** random.uniform(-7, -2))
+        time = sum(true[name] * count for name, count in counts.items())
+        samples.append(Sample(counts=counts, measured_s=time, source=f"s{at % 3}", bytes=1e6, inter=False))
+    found = fit(samples, {"host/torch": 39e-6})
+    for name, value in true.items():
+        assert found[name] == pytest.approx(value, rel=0.02)
+    assert found["host/torch"] == 39e-6
+
+
+def test_parameters_survive_writing() -> None:
+    text = write_parameters(shipped(), head="a head\nof two lines")
+    again = read_parameters(text)
+    assert again.values == pytest.approx(dict(shipped().values), rel=1e-3)
+    assert again.ranges.keys() == shipped().ranges.keys()
+
+
+def test_a_parameter_below_physics_is_refused() -> None:
+    with pytest.raises(InputError, match=r"wire/SIMPLE/hopper = 0\.5 is below 1"):
+        Parameters(values={"wire/SIMPLE/hopper": 0.5})
+
+
+def test_an_unmeasured_link_takes_its_siblings_median_and_says_so() -> None:
+    parameters = Parameters(values={"launch/hopper": 4e-6, "launch/ampere": 8e-6})
+    assert parameters.value("launch/rubin") == pytest.approx(6e-6)
+    assert parameters.unknown(["launch/rubin", "launch/hopper"]) == ("launch/rubin",)

@@ -1,0 +1,61 @@
+"""NCCL topology files become nodes; what is broken or lacking is told with its line."""
+
+from pathlib import Path
+
+import pytest
+
+from assay.domain.cluster import SWITCH
+from assay.errors import InputError
+from assay.formats.nccl_topo import parse_topology, recognise
+
+FOLDER = Path(__file__).parents[2] / "validation" / "nccl_choices"
+
+
+def text(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def test_a_dgx_h100_has_its_parts() -> None:
+    lines = text("dgxh100.xml").splitlines()
+    assert recognise(lines)
+    node = parse_topology(lines, "dgxh100.xml")
+    assert (len(node.gpus), len(node.nics), len(node.switches), len(node.sockets)) == (8, 8, 8, 2)
+    assert node.gpus[0].links == {SWITCH: 18}
+    assert node.nics[7].rate_Bps == 50e9
+    assert node.nics[7].switch == node.gpus[7].switch
+    assert node.sockets[0].model == 143
+
+
+def test_direct_links_find_their_peers() -> None:
+    node = parse_topology(text("tcp25_v100.xml").splitlines(), "tcp25_v100.xml")
+    assert sum(node.gpus[0].links.values()) == 6
+    assert not node.nics[0].gpudirect
+
+
+@pytest.mark.parametrize("name", [file.name for file in sorted(FOLDER.glob("*.xml"))])
+def test_every_topology_is_read(name: str) -> None:
+    assert parse_topology(text(name).splitlines(), name).gpus
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (' link_speed="32.0 GT/s PCIe"', "", "dgxh100.xml:3: <pci> lacks 'link_speed'"),
+        ('sm="90"', "", "<gpu> lacks 'sm'"),
+        ('speed="400000"', 'speed="fast"', "speed='fast' is not a whole number"),
+        ('arch="x86_64"', "", "dgxh100.xml:2: <cpu> lacks 'arch'"),
+        ('link_speed="32.0 GT/s PCIe"', 'link_speed="33 GT/s"', "no PCIe speed"),
+        ("</system>", "", "not XML"),
+        ("<system", '<!DOCTYPE x [<!ENTITY a "b">]><system', "no entities"),
+    ],
+)
+def test_what_is_lacking_is_named(old: str, new: str, told: str) -> None:
+    broken = text("dgxh100.xml").replace(old, new)
+    with pytest.raises(InputError) as caught:
+        parse_topology(broken.splitlines(), "dgxh100.xml")
+    assert told in str(caught.value)
+
+
+def test_a_file_without_gpus_is_refused() -> None:
+    with pytest.raises(InputError, match="no <gpu>"):
+        parse_topology(['<system version="1"></system>'], "empty.xml")

@@ -1,0 +1,87 @@
+"""`assay predict` and `assay validate` as people call them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from predict_fixtures import VALIDATION
+
+from assay.app.predict import predict
+from assay.app.validate_training import kernels, training
+from assay.errors import InputError
+
+CALL = ["--cluster", "dgx-h100", "--nodes", "16", "--workload", "llama-3.1-70b"]
+CALL += ["--layout", "tp=4,pp=4,vpp=5,cp=2", "--global-batch", "256"]
+
+
+def test_json_adds_up_and_names_its_formula() -> None:
+    result = CliRunner().invoke(predict, [*CALL, "--json", "--sensitivity", "--tokens", "1e12"])
+    assert result.exit_code == 0
+    answer = json.loads(result.output)
+    assert sum(answer["breakdown"].values()) == pytest.approx(answer["step_time_s"]["value"])
+    assert answer["fits"] is True
+    assert answer["days"] > 0
+    assert "causal" in answer["mfu_formula"]
+    assert any(not effect["changes"] for effect in answer["sensitivity"])
+
+
+def test_text_explains_each_term_with_its_source() -> None:
+    result = CliRunner().invoke(predict, [*CALL, "--explain"])
+    assert "gemm" in result.output
+    assert "Korthikanti" in result.output
+
+
+def test_the_trace_file_holds_the_pipeline(tmp_path: Path) -> None:
+    file = tmp_path / "step.json"
+    assert CliRunner().invoke(predict, [*CALL, "--trace", str(file)]).exit_code == 0
+    assert json.loads(file.read_text())["traceEvents"]
+
+
+def test_a_model_that_does_not_fit_ends_with_1_and_the_change() -> None:
+    call = ["--cluster", "dgx-h100", "--nodes", "2", "--workload", "llama-3.1-70b"]
+    result = CliRunner().invoke(predict, [*call, "--layout", "tp=8", "--global-batch", "32"])
+    assert "DOES NOT FIT" in result.output
+    assert "fix:" in result.output
+
+
+def test_a_config_json_is_a_workload(tmp_path: Path) -> None:
+    config = {"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 1024, "intermediate_size": 2816}
+    config |= {"num_attention_heads": 16, "vocab_size": 32000}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    call = [
+        "--cluster",
+        "dgx-a100",
+        "--nodes",
+        "1",
+        "--workload",
+        str(file),
+        "--global-batch",
+        "64",
+        "--json",
+    ]
+    assert json.loads(CliRunner().invoke(predict, call).output)["gpus"] == 8
+
+
+def test_a_layout_that_does_not_divide_is_refused() -> None:
+    call = ["--cluster", "dgx-h100", "--nodes", "1", "--workload", "llama-3.1-8b"]
+    result = CliRunner().invoke(predict, [*call, "--layout", "tp=3", "--global-batch", "8"])
+    assert isinstance(result.exception, InputError)
+
+
+def test_validation_of_training_as_json() -> None:
+    file = str(VALIDATION / "training" / "a100_multi_node.csv.gz")
+    answer = json.loads(CliRunner().invoke(training, [file, "--json"]).output)
+    assert answer["groups"]["A100 multi-node table"]["n"] == 41
+    assert {"id", "file", "line", "groups", "unit", "measured", "predicted", "low", "high"} <= set(
+        answer["rows"][0]
+    )
+
+
+def test_validation_of_kernels_as_a_table() -> None:
+    file = str(VALIDATION / "kernels" / "gemm_a100_sxm.csv.gz")
+    output = CliRunner().invoke(kernels, [file]).output
+    assert "gemm a100-sxm-80gb bf16" in output
