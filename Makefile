@@ -36,7 +36,7 @@ cluster-test: $(VENV)/.dev
 	$(BIN)/python -m pytest -m "cluster and not soak"
 
 soak-test: $(VENV)/.dev
-	$(BIN)/python -m pytest -s -m soak --timeout 3600
+	$(BIN)/python -m pytest -s -m soak
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 from assay.errors import InputError
+from assay.measure.attend import hello_of
+from assay.measure.channel import Channel
 from assay.measure.crew import Machine, interface_of, world_of
 from assay.measure.launchers.job import first_host, job_of
 from assay.measure.launchers.ssh import read_hosts
+from assay.measure.remote import members_of
 
 MASTER = {"MASTER_ADDR": "h0", "MASTER_PORT": "29500"}
 
@@ -109,3 +114,23 @@ def test_a_host_shared_by_several_members_shares_its_cores():
 def test_an_address_has_its_interface():
     assert interface_of("127.0.0.1") == "lo"
     assert interface_of("") == "lo"
+
+
+def test_machines_of_one_name_are_told_apart_by_their_addresses():
+    def hello(rank, host, identity, address):
+        machine = Machine(host=host, ranks=1, cores=2.0, devices=("cpu",), backend="gloo", address=address)
+        return {**hello_of([rank], machine, version="1", token=""), "identity": identity}
+
+    channel = Channel(io.BytesIO(), io.BytesIO(), lambda: None)
+    members = members_of(
+        [
+            (channel, hello(1, "vm", "boot/2", "10.0.0.2")),
+            (channel, hello(0, "vm", "boot/1", "10.0.0.1")),
+            (channel, hello(2, "other", "boot/3", "10.0.0.3")),
+        ]
+    )
+    assert [(m.ranks, m.host) for m in members] == [
+        ((0,), "vm-10.0.0.1"),
+        ((1,), "vm-10.0.0.2"),
+        ((2,), "other"),
+    ]

@@ -13,7 +13,7 @@ from assay.app.options import json_option, judging
 
 @click.command()
 @click.argument(
-    "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="RUN…|FILE…"
+    "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="RUN|FILE…"
 )
 @judging
 @click.option("--partial", is_flag=True, help="Accept a run whose last line was cut off.")

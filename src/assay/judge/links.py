@@ -19,8 +19,8 @@ from assay.domain.subject import Subject
 from assay.judge.families import Family
 
 #: A link between nodes is slow beyond these factors: minima of round trips differ by up to 1.8 between
-#: clean runs over sockets, and rates by about as much.
-RATE_FACTOR = 2.0
+#: clean runs over sockets, and the rate of a single link by up to 2.2 where hosts share processors.
+RATE_FACTOR = 3.0
 LATENCY_FACTOR = 3.0
 #: Part of the segments sent again, in every restart, from which on a link loses. A busy processor makes the
 #: kernel send a few again that were only late.

@@ -55,8 +55,10 @@ class Channel:
             message = json.loads(line) if line.endswith(b"\n") else None
         except (OSError, ValueError):
             return None
+        if not isinstance(message, dict):
+            return None
         self.heard_at = time.monotonic()
-        return message if isinstance(message, dict) else None
+        return message
 
     def listen(self, inbox: queue.SimpleQueue[tuple[Channel, Message | None]]) -> None:
         """Receive in a thread of its own."""
