@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from commands import SAMPLES, assay
@@ -137,3 +138,13 @@ def test_the_catalogue_is_shown_as_text_and_as_json(words):
 def test_every_number_of_a_device_has_a_source_and_a_date():
     rows = assay("catalog", "devices", "a100-sxm-80gb", "--json").json["rows"]
     assert all(row["source"] and row["date"] for row in rows if row["value"] != "–")
+
+
+def test_the_shipped_run_is_no_a100_cluster():
+    shipped = Path(__file__).resolve().parents[2] / "examples" / "runs" / "two-cores"
+    ended = assay("judge", shipped, "--profile", "rental-guide", "--json")
+    assert ended.code == 1
+    verdicts = {c["id"]: c["verdict"] for c in ended.json["criteria"]}
+    assert verdicts["link-latency"] == "fail"
+    assert verdicts["card-fp16"] == "not_measured"
+    assert ended.json["run_hash"]

@@ -104,6 +104,8 @@ class Session:
         """Every task of the suite that has not been done; Ctrl-C is recorded and passed on."""
         runnable = []
         for benchmark in self.benchmarks:
+            if benchmark.needs_nodes and len(self.world.hosts) == 1:
+                continue
             reason = _obstacle(benchmark, self.world)
             if reason is None:
                 runnable.append(benchmark)

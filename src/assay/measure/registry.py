@@ -25,7 +25,7 @@ class Benchmark:
     `yields` are quantity ids, with `<word>` for any word; when the benchmark fails, these are recorded as
     not measured with the reason. `once` marks what one process settles (an inventory), which is not
     repeated at every restart. `needs` are programs that must be on the PATH; `needs_gpu` means nothing
-    can be measured without one.
+    can be measured without one, `needs_nodes` that it is about several machines.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Benchmark:
     once: bool = False
     needs: tuple[str, ...] = ()
     needs_gpu: bool = False
+    needs_nodes: bool = False
 
 
 _REGISTRY: dict[str, Benchmark] = {}
@@ -48,6 +49,7 @@ def benchmark(
     once: bool = False,
     needs: tuple[str, ...] = (),
     needs_gpu: bool = False,
+    needs_nodes: bool = False,
 ) -> Callable[[Callable[[Context], None]], Callable[[Context], None]]:
     """Register the decorated function as a benchmark."""
 
@@ -60,6 +62,7 @@ def benchmark(
             once=once,
             needs=needs,
             needs_gpu=needs_gpu,
+            needs_nodes=needs_nodes,
         )
         return run
 
