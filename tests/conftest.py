@@ -10,8 +10,8 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Speed is measured in benchmarks/, on a quiet machine; a busy one must not fail a test. In CI the examples are
-# the same every time, so that a change is judged by what it changes; elsewhere they are new ones.
+# Speed is measured in benchmarks/, on a quiet machine; a busy one must not fail a test. In CI the examples
+# are the same every time, so that a change is judged by what it changes; elsewhere they are new ones.
 settings.register_profile(
     "assay",
     deadline=None,
