@@ -111,7 +111,7 @@ def step(
 
 
 def _answer(done: Predicted) -> dict[str, object]:
-    """The JSON object of DESIGN §6, "predictions"."""
+    """The prediction as one JSON object; names carry units, a missing value is null."""
     from assay import __version__
     from assay.codec.answer import SCHEMA_VERSION
 

@@ -11,7 +11,7 @@ MessageValue = str | int | float | None
 class Message:
     """A message code, and the values that its text shows, by name.
 
-    A value whose name ends in a unit of DESIGN's naming rule (`_s`, `_frac`, …) is printed in it;
+    A value whose name ends in a unit of the naming rule (`_s`, `_frac`, …) is printed in it;
     a value named `value` or `bound` is printed in the unit given as `unit`.
     """
 

@@ -1,4 +1,4 @@
-"""Rows of measured against predicted, and their errors by group (DESIGN §6, "validation")."""
+"""Rows of measured against predicted, and their errors by group."""
 
 from __future__ import annotations
 

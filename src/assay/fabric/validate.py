@@ -1,4 +1,4 @@
-"""How wrong the collective model and NCCL's modelled choice are, against published rows (DESIGN §6)."""
+"""How wrong the collective model and NCCL's modelled choice are, against published rows."""
 
 from __future__ import annotations
 
