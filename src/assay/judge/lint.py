@@ -6,7 +6,6 @@ before it is used: a floor above what the chip or its links can do is an error, 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -180,9 +179,3 @@ def _complain(criterion: Criterion, code: str, is_error: bool, **values: str | f
     return Complaint(
         criterion=criterion, is_error=is_error, message=Message.of(code, id=criterion.id, **values)
     )
-
-
-def without_impossible(profile: Profile, complaints: Iterable[Complaint]) -> Profile:
-    """The profile without the criteria that nothing can meet."""
-    bad = {c.criterion.id for c in complaints if c.is_error}
-    return dataclasses.replace(profile, criteria=tuple(c for c in profile.criteria if c.id not in bad))
