@@ -67,7 +67,9 @@ def test_more_ranks_of_a_node_are_never_sooner_done_by_a_ring(
 ) -> None:
     ring = Options(algorithm="RING")
     times = [
-        collective_time(cluster(system), op, size * n if op == "all_to_all" else size, Placement.of(n), options=ring)
+        collective_time(
+            cluster(system), op, size * n if op == "all_to_all" else size, Placement.of(n), options=ring
+        )
         for n in (ranks, 2 * ranks)
     ]
     if len(set(map(_choice, times))) == 1:

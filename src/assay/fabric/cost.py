@@ -45,7 +45,9 @@ CARRIERS = (("wire", "copy", "fill"), ("net",))
 def carrier(name: str) -> int | None:
     """Which side of `CARRIERS` a term is on; None for what costs time beside both."""
     first = name.partition("/")[0]
-    return None if name == "net/sharp" else next((at for at, side in enumerate(CARRIERS) if first in side), None)
+    return (
+        None if name == "net/sharp" else next((at for at, side in enumerate(CARRIERS) if first in side), None)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -146,7 +146,11 @@ def _priced(question: Question, parameters: Parameters) -> tuple[Floats, Words, 
         word = _LINK_WORDS.get(kind) or (question.ground.link if kind in ("wire", "fill") else "latency")
         parts[word] = parts.get(word, none) + price
     # What the slower side hides binds nothing.
-    hidden = {"nic": sides[1] < sides[0], "gpu": sides[0] <= sides[1], question.ground.link: sides[0] <= sides[1]}
+    hidden = {
+        "nic": sides[1] < sides[0],
+        "gpu": sides[0] <= sides[1],
+        question.ground.link: sides[0] <= sides[1],
+    }
     shown = {word: np.where(hidden.get(word, False), 0.0, price) for word, price in parts.items()}
     words = np.array(list(shown))
     binding = words[np.argmax(np.array(list(shown.values())), axis=0)]
