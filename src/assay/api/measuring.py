@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -29,7 +30,8 @@ _PACKAGES = {"fio": "fio"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """What to measure: `ranks` None is one per GPU (two without), `only` None is every benchmark.
+    """What to measure: `ranks` None is one per GPU (two without), `only` None is every benchmark, `restarts`
+    None is as many as the suite has.
 
     `worker` replaces the command that starts a worker, for tests and containers. `command_time_s` is when
     the user's command began. `job` is the place in a launcher's job, of which this is rank 0; `hosts` is a
@@ -39,6 +41,7 @@ class MeasureOptions:
     out: Path
     ranks: int | None = None
     suite: str = "standard"
+    restarts: int | None = None
     only: tuple[str, ...] | None = None
     seed: int = 1
     resume: bool = False
@@ -81,11 +84,14 @@ class Session:
                 missing = len(self._gathering.crew.absences())
                 self.manifest, self._progress = _begun(options, self.world, missing)
             crew: Crew = self._gathering.welcomed(self.folder, self.manifest)
+            self._close: Callable[[], None] = self._gathering.close
         else:
             self.world = world_of([_alone(options)])
             self.manifest, self._progress = _begun(options, self.world)
-            crew = LocalCrew(self.folder, self.world, worker=options.worker or WORKER)
-        self.suite: Suite = suite(self.manifest.suite, on_gpu=self.world.backend != "gloo")
+            crew = local = LocalCrew(self.folder, self.world, worker=options.worker or WORKER)
+            self._close = local.close
+        named = suite(self.manifest.suite, on_gpu=self.world.backend != "gloo")
+        self.suite: Suite = dataclasses.replace(named, restarts=self.manifest.restarts)
         self.benchmarks = _chosen(self.manifest.only)
         self._agent = Agent(
             run=self.manifest.run,
@@ -96,9 +102,8 @@ class Session:
         )
 
     def close(self) -> None:
-        """Let the other processes of the job go."""
-        if self._gathering:
-            self._gathering.close()
+        """Let the other processes of the run go."""
+        self._close()
 
     def run(self) -> None:
         """Every task of the suite that has not been done; Ctrl-C is recorded and passed on."""
@@ -197,7 +202,7 @@ def _create(options: MeasureOptions, world: World, missing: int) -> Manifest:
         only=options.only,
         ranks=len(world.seats) + missing,
         hosts=world.hosts,
-        restarts=chosen.restarts,
+        restarts=options.restarts or chosen.restarts,
         seed=options.seed,
         backend=world.backend,
     )

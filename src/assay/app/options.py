@@ -34,6 +34,12 @@ def measuring(command: Command) -> Command:
         click.option("--seed", type=int, default=1, show_default=True, help="Seed of the random data."),
         click.option("--only", callback=_names, metavar="NAMES", help="Only these benchmarks: gemm,clock,…"),
         click.option(
+            "--restarts",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Process restarts of each benchmark.  [default: as many as the suite has]",
+        ),
+        click.option(
             "--suite",
             type=click.Choice(["quick", "standard", "full"]),
             default="standard",

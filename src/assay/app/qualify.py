@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
-from assay.app.launched import launched
-from assay.app.options import default_folder, json_option, judging, measuring
+from assay.app.launched import launched, measure_options, this_job
+from assay.app.options import json_option, judging, measuring
 
 
 @click.command()
@@ -22,21 +22,13 @@ from assay.app.options import default_folder, json_option, judging, measuring
 )
 @json_option
 def qualify(
-    ranks: int | None,
-    suite: str,
-    only: tuple[str, ...] | None,
-    seed: int,
-    out: Path | None,
-    resume: Path | None,
-    wait_s: float,
-    hosts: Path | None,
-    ssh: str | None,
-    strict_exit: bool,
     profile: str | None,
     claims: Path | None,
     lang: str,
     until_decided: bool,
     as_json: bool,
+    strict_exit: bool,
+    **asked: Any,
 ) -> int:
     """Measure this machine, judge it, and write a report.
 
@@ -48,29 +40,11 @@ def qualify(
     from assay.app.progress import RunProgress
     from assay.report.terminal import print_report
 
-    if resume and out:
-        raise click.UsageError("--resume goes on in the folder of its run, so --out cannot be given with it")
-    job = api.this_job()
-    if job and ranks is not None:
-        raise click.UsageError(f"--ranks cannot be given in a job: {job.launcher} has started {job.world}")
-    if job and hosts:
-        raise click.UsageError(f"--hosts cannot be given in a job: {job.launcher} has started {job.world}")
+    job = this_job(asked)
     if job and job.rank:
-        return api.attend(job, out=resume or out, wait_s=wait_s, profile=profile, claims=claims, lang=lang)
-    options = api.MeasureOptions(
-        out=resume or out or default_folder(),
-        ranks=ranks,
-        suite=suite,
-        only=only,
-        seed=seed,
-        resume=resume is not None,
-        command=("assay", *sys.argv[1:]),
-        command_time_s=began_s,
-        job=job,
-        hosts=hosts,
-        ssh=ssh,
-        wait_s=wait_s,
-    )
+        out, wait_s = asked["resume"] or asked["out"], asked["wait_s"]
+        return api.attend(job, out=out, wait_s=wait_s, profile=profile, claims=claims, lang=lang)
+    options = measure_options(asked, job=job, began_s=began_s)
     with RunProgress() as progress:
         judged = api.qualify(
             options, profile=profile, claims=claims, lang=lang, until_decided=until_decided, watcher=progress

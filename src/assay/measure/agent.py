@@ -182,6 +182,7 @@ class Agent:
             "run": self.run,
             "benchmark": task.benchmark.name,
             "replicate": task.replicate,
+            "from_nothing": task.benchmark.from_nothing,
             "members": [seat.rank for seat in seats],
             "local_ranks": [seat.local_rank for seat in seats],
             "devices": [seat.device for seat in seats],
