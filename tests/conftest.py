@@ -21,17 +21,6 @@ settings.register_profile(
 settings.load_profile("assay")
 
 
-#: Folders whose tests build a cluster of network namespaces or a Slurm: `make cluster-test`.
-_CLUSTER = ("cluster", "testbed")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.parent.name in _CLUSTER:
-            item.add_marker(pytest.mark.cluster)
-
-
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     outcome = yield

@@ -16,7 +16,7 @@ import pytest
 from conftest import SOURCE, findings
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
-QUICK = ("-m", "assay", "qualify", "--suite", "quick", "--only", "clock", "--json")
+QUICK = ("-m", "assay", "qualify", "--suite", "quick", "--restarts", "2", "--only", "clock", "--json")
 
 
 def free_port() -> int:
@@ -53,6 +53,7 @@ def wait_for(file: Path, text: str, *, within_s: float = 120.0) -> None:
     raise AssertionError(f"{text!r} did not come into {file}")
 
 
+@pytest.mark.cluster
 def test_torchrun_ends_with_0_and_one_answer(tmp_path):
     assert start(tmp_path, *QUICK, "--out", tmp_path / "run").wait(timeout=240) == 0
     answer = json.loads((tmp_path / "out").read_text())
@@ -60,7 +61,7 @@ def test_torchrun_ends_with_0_and_one_answer(tmp_path):
     assert [c["verdict"] for c in answer["criteria"] if c["id"] == "clocks-agree"] == ["pass", "pass"]
 
 
-@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("victim", [0, pytest.param(2, marks=pytest.mark.cluster)])
 def test_a_killed_process_is_named_though_torchrun_stops_all_others(tmp_path, victim):
     run = tmp_path / "run"
     torchrun = start(tmp_path, *QUICK, "--out", run)

@@ -31,6 +31,7 @@ from assay.domain.verdict import Assessment
 from assay.errors import InputError
 from assay.judge.claims import claim_findings, shortfalls
 from assay.judge.consistency import find_inconsistent
+from assay.judge.corruption import find_corruption
 from assay.judge.environment import environment_findings
 from assay.judge.families import Measured, gather
 from assay.judge.fleet import find_fleet
@@ -225,6 +226,7 @@ def _assess(
         *fleet.findings,
         *find_odd(measured, gathered.run.events if gathered.run else (), told=fleet.families),
         *environment_findings(gathered.facts, ranks=gathered.info.ranks, readings=readings),
+        *find_corruption(readings),
         *find_inconsistent(readings, quantity),
         *claim_findings(short),
     )

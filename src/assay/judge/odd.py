@@ -110,8 +110,7 @@ def _slow_finding(
             n=len(slow),
         ),
         evidence=tuple(
-            Evidence(file=source.rpartition(":")[0] or source, line=_line(source), text=text)
-            for source, text in (_proof(subject, d, f) for d, f in slow[:5])
+            Evidence.at(source, text) for source, text in (_proof(subject, d, f) for d, f in slow[:5])
         ),
         follows_from="RANK_STARVED" if subject in starved else None,
     )
@@ -120,11 +119,6 @@ def _slow_finding(
 def _proof(subject: Subject, departure: float, family: Family) -> tuple[str, str]:
     reading = next(r for r in family.readings if r.subject == subject)
     return reading.source, f"{family.quantity.id} of {subject}: {departure:+.1%} against its siblings"
-
-
-def _line(source: str) -> int | None:
-    tail = source.rpartition(":")[2]
-    return int(tail) if tail.isdigit() else None
 
 
 def limit_of(quantity: Quantity, limits: Limits) -> float | None:
@@ -203,12 +197,7 @@ def _lost_ranks(events: Iterable[Event]) -> list[Finding]:
             subject=subject,
             because=_because_lost(events),
             evidence=tuple(
-                Evidence(
-                    file=e.source.rpartition(":")[0] or e.source,
-                    line=_line(e.source),
-                    text=f"{e.kind}: {e.text}",
-                )
-                for e in events[:5]
+                Evidence.at(e.source, f"{e.kind}: {e.text}") for e in events[:5]
             ),
         )
         for (code, subject), events in by_rank.items()

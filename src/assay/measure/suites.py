@@ -74,6 +74,7 @@ _CPU: dict[str, Settings] = {
         "windows": _levels(3, 8, 30),
         "warmup_s": _levels(0.2, 1.0, 5.0),
     },
+    "bitwise": {"dtypes": ["fp32", "bf16"], "shape": [1024, 1024, 1024], "repeats": _levels(4, 20, 100)},
     "memory": {
         "bytes": 256 * MiB,
         "window_s": 0.3,
@@ -151,6 +152,11 @@ _GPU: dict[str, Settings] = {
         "window_s": 0.5,
         "windows": _levels(6, 40, 120),
         "warmup_s": _levels(3.0, 20.0, 60.0),
+    },
+    "bitwise": {
+        "dtypes": ["fp32", "tf32", "bf16", "fp8"],
+        "shape": [8192, 8192, 8192],
+        "repeats": _levels(20, 200, 2000),
     },
     "memory": {"bytes": 4 * GiB, "window_s": 0.3, "windows": _levels(3, 10, 30), "warmup_s": 0.5},
     "kernels": {

@@ -4,6 +4,7 @@
 ORDER = (
     "environment",
     "gemm",
+    "bitwise",
     "memory",
     "kernels",
     "host_device",

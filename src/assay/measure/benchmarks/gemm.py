@@ -32,7 +32,7 @@ _CHECKED = 8
 def gemm(context: Context) -> None:
     """Per dtype: the fixed shape alone and with all ranks at once, and the best of a list of shapes."""
     for dtype in context.settings["dtypes"]:
-        reason = _unsupported(dtype, context)
+        reason = unsupported(dtype, context)
         if reason:
             context.missing(f"gemm.{dtype}.rate", "FLOP/s", reason)
             continue
@@ -43,7 +43,7 @@ def gemm(context: Context) -> None:
 
 
 def _fixed_shape(context: Context, dtype: str, m: int, n: int, k: int) -> None:
-    product = _Product(context, dtype, m, n, k)
+    product = Product(context, dtype, m, n, k)
     recipe = _recipe(context, f"{m}x{n}x{k}")
     for turn in range(context.world):
         context.barrier()
@@ -71,7 +71,7 @@ def _fixed_shape(context: Context, dtype: str, m: int, n: int, k: int) -> None:
     )
 
 
-def _watched(context: Context, product: _Product, recipe: dict[str, str | int | float]) -> Windows:
+def _watched(context: Context, product: Product, recipe: dict[str, str | int | float]) -> Windows:
     """All ranks at once, with clock, power and temperature beside the rate where there is a GPU."""
     if not context.on_gpu:
         return product.time(context, share=1.0)
@@ -93,7 +93,7 @@ def _best_shape(context: Context, dtype: str) -> None:
     """The best rate over the listed shapes, each for a few windows, all ranks at once."""
     best, best_shape = 0.0, ""
     for m, n, k in context.settings["search"]:
-        product = _Product(context, dtype, m, n, k)
+        product = Product(context, dtype, m, n, k)
         context.barrier()
         rate = product.flop / product.time(context, share=0.25).median_s
         context.require_everywhere(product.is_right(), f"the {dtype} product does not match its reference")
@@ -110,7 +110,7 @@ def _best_shape(context: Context, dtype: str) -> None:
     context.event("best_shape", best_shape, dtype=dtype)
 
 
-class _Product:
+class Product:
     """A times B into C, filled with normal random numbers: zeros or ones draw less power and clock higher."""
 
     def __init__(self, context: Context, dtype: str, m: int, n: int, k: int) -> None:
@@ -135,6 +135,13 @@ class _Product:
             warmup_s=settings["warmup_s"] * share,
             sync=context.sync_function(),
         )
+
+    def again(self) -> Any:
+        """The result of one more product; nothing of the last one is left in it."""
+        if (last := self._output()) is not None:
+            last.zero_()
+        self._run()
+        return self._output()
 
     def is_right(self) -> bool:
         """Compare some rows and columns of the last result with the product in double precision.
@@ -165,7 +172,7 @@ def _multiply(dtype: str, a: Any, b: Any) -> tuple[Callable[[], object], Callabl
         def scaled() -> None:
             last["c"] = torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
 
-        return scaled, lambda: last["c"]
+        return scaled, lambda: last.get("c")
     c = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
     allow = dtype == "tf32"
 
@@ -191,7 +198,7 @@ def torch_dtype(dtype: str) -> Any:
     return getattr(torch, names[dtype])
 
 
-def _unsupported(dtype: str, context: Context) -> str | None:
+def unsupported(dtype: str, context: Context) -> str | None:
     """Why this device cannot multiply this dtype at a rate worth measuring, or None."""
     import torch
 
