@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,20 +26,18 @@ def qualify(
     claims: Path | None = None,
     lang: str = "en",
     until_decided: bool = False,
-    budget_s: float | None = None,
     watcher: Watcher | None = None,
 ) -> Judged:
     """Measure, judge, and write `verdict.json` and `report.html` into the run folder.
 
     A run stopped by Ctrl-C is judged by what it has. With `until_decided`, benchmarks behind undecided
-    criteria are restarted, and judged by confidence sequences, until none is undecided, `budget_s` is
-    spent, or `MOST_RESTARTS` are made. Profile, claims and language are read before anything is measured.
+    criteria are restarted, and judged by confidence sequences, until none is undecided, the budget is spent,
+    or `MOST_RESTARTS` are made. Profile, claims and language are read before anything is measured.
     """
     Texts(lang)
     chosen = find_profile(profile) if profile else None
     promised = load_claims(claims, quantity_of=quantity) if claims else None
     session = Session(options, watcher)
-    began = time.monotonic()
 
     def verdict(*, sequential: bool) -> Judged:
         return judge(
@@ -52,9 +49,8 @@ def qualify(
         if until_decided:
             for _ in range(MOST_RESTARTS - session.suite.restarts):
                 names = _undecided_benchmarks(verdict(sequential=True).assessment.judgements)
-                if not names or (budget_s is not None and time.monotonic() - began > budget_s):
+                if not names or not session.add_restart(names):
                     break
-                session.add_restart(names)
     except KeyboardInterrupt:
         pass  # recorded by the agent; what was measured is judged
     finally:

@@ -57,6 +57,8 @@ def this_job(asked: Mapping[str, Any]) -> Job | None:
 
     if asked["resume"] and asked["out"]:
         raise click.UsageError("--resume goes on in the folder of its run, so --out cannot be given with it")
+    if asked["soak_s"] is not None and asked["suite"] != "soak":
+        raise click.UsageError("--for says how long a soak takes; give --suite soak with it")
     job = api.this_job()
     for name in ("ranks", "hosts"):
         if job and asked[name] is not None:
@@ -70,7 +72,7 @@ def measure_options(asked: Mapping[str, Any], *, job: Job | None, began_s: float
     """What the options of `measuring` and `launched` ask for."""
     from assay import api
 
-    same = ("ranks", "suite", "restarts", "only", "seed", "hosts", "ssh", "wait_s")
+    same = ("ranks", "suite", "restarts", "budget_s", "soak_s", "only", "seed", "hosts", "ssh", "wait_s")
     return api.MeasureOptions(
         out=asked["resume"] or asked["out"] or default_folder(),
         resume=asked["resume"] is not None,

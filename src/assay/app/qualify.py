@@ -47,7 +47,12 @@ def qualify(
     options = measure_options(asked, job=job, began_s=began_s)
     with RunProgress() as progress:
         judged = api.qualify(
-            options, profile=profile, claims=claims, lang=lang, until_decided=until_decided, watcher=progress
+            options,
+            profile=profile,
+            claims=claims,
+            lang=lang,
+            until_decided=until_decided,
+            watcher=progress,
         )
     if as_json:
         click.echo(json.dumps(judged.answer("qualify"), indent=1, ensure_ascii=False))

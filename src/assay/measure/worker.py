@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
         context.lines.append(
             {"type": "header", "schema_version": 1, "run": context.run, "rank": context.number}
         )
-    context.event("worker_started", pid=os.getpid())
+    context.event("worker_started", pid=os.getpid(), host=context.host)
     benchmark = find(context.benchmark)
     try:
         _join(context, spec)

@@ -15,4 +15,5 @@ ORDER = (
     "storage",
     "checkpoint",
     "training",
+    "soak",
 )

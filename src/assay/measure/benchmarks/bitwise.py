@@ -21,6 +21,7 @@ from assay.measure.registry import benchmark
     "bitwise",
     summary="one seeded product on every card, compared bit for bit",
     yields=("gemm.<dtype>.digest", "gemm.<dtype>.unlike_repeats"),
+    wave="card",
 )
 def bitwise(context: Context) -> None:
     """Per dtype: repeat, count the results unlike the first, and record the digest of that."""

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.measure.context import Context
-from assay.measure.gpu_sampler import device_of, link_facts, watched
+from assay.measure.gpu_sampler import while_watched
+from assay.measure.node import turns_in_node
 from assay.measure.registry import benchmark
 from assay.measure.timing import Windows, windows
-from assay.probe.nvml import Nvml, NvmlError
 
 #: Rounding of one product and of the result, by dtype: half the spacing of numbers near 1.
 _EPSILON = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
@@ -28,6 +28,7 @@ _CHECKED = 8
         "gpu.power",
         "gpu.temperature",
     ),
+    wave="card",
 )
 def gemm(context: Context) -> None:
     """Per dtype: the fixed shape alone and with all ranks at once, and the best of a list of shapes."""
@@ -45,12 +46,14 @@ def gemm(context: Context) -> None:
 def _fixed_shape(context: Context, dtype: str, m: int, n: int, k: int) -> None:
     product = Product(context, dtype, m, n, k)
     recipe = _recipe(context, f"{m}x{n}x{k}")
-    for turn in range(context.world):
+    for turn in range(turns_in_node(context)):
         context.barrier()
-        if turn == context.rank:
+        if turn == context.local_rank:
             alone = product.time(context, share=0.5)
     context.barrier()
-    together = _watched(context, product, recipe | {"load": "all", "dtype": dtype})
+    together = while_watched(
+        context, recipe | {"load": "all", "dtype": dtype}, lambda: product.time(context, share=1.0)
+    )
     context.require_everywhere(product.is_right(), f"the {dtype} product does not match its reference")
     for load, result in (("alone", alone), ("all", together)):
         context.record(
@@ -69,24 +72,6 @@ def _fixed_shape(context: Context, dtype: str, m: int, n: int, k: int) -> None:
         recipe=recipe | {"load": "all", "statistic": "(max-min)/median"},
         n=len(together.per_iteration_s),
     )
-
-
-def _watched(context: Context, product: Product, recipe: dict[str, str | int | float]) -> Windows:
-    """All ranks at once, with clock, power and temperature beside the rate where there is a GPU."""
-    if not context.on_gpu:
-        return product.time(context, share=1.0)
-    try:
-        with Nvml() as nvml:
-            device = device_of(nvml, context)
-            with watched(context, device) as sampler:
-                result = product.time(context, share=1.0)
-                link_facts(context, device)
-            sampler.record(context, recipe)
-            return result
-    except NvmlError as error:
-        for quantity, unit in (("gpu.sm_clock", "Hz"), ("gpu.power", "W"), ("gpu.temperature", "degC")):
-            context.missing(quantity, unit, error.what, recipe=recipe | {"statistic": "median"})
-        return product.time(context, share=1.0)
 
 
 def _best_shape(context: Context, dtype: str) -> None:
@@ -135,6 +120,10 @@ class Product:
             warmup_s=settings["warmup_s"] * share,
             sync=context.sync_function(),
         )
+
+    def multiply(self) -> None:
+        """One product, for a load."""
+        self._run()
 
     def again(self) -> Any:
         """The result of one more product; nothing of the last one is left in it."""

@@ -16,6 +16,7 @@ from assay.measure.registry import benchmark
     summary="every pair of nodes: each direction, both at once, latency",
     yields=("peer.bandwidth", "peer.bidirectional_bandwidth", "peer.latency"),
     needs_nodes=True,
+    wave="pair",
 )
 def pairs(context: Context) -> None:
     """Round by round: measure this node's pair, prove every payload of the round, record."""

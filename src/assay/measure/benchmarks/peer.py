@@ -28,6 +28,7 @@ Recipe = dict[str, RecipeParam]
     "peer",
     summary="every pair of ranks in a node: each direction, both at once, latency",
     yields=("peer.bandwidth", "peer.bidirectional_bandwidth", "peer.latency"),
+    wave="node",
 )
 def peer(context: Context) -> None:
     """Round by round: measure this rank's pair, prove every payload of the round, record."""
