@@ -21,7 +21,9 @@ def event(kind, subject, **details):
 
 def started(ranks=4):
     return [
-        event("worker_started", Subject("rank", str(rank)), host=f"h{rank // 2}", benchmark="soak", replicate=0)
+        event(
+            "worker_started", Subject("rank", str(rank)), host=f"h{rank // 2}", benchmark="soak", replicate=0
+        )
         for rank in range(ranks)
     ]
 

@@ -9,7 +9,9 @@ from assay.judge.corruption import find_corruption
 def named(measured):
     decoder = LineDecoder()
     files = sorted(measured.folder.glob("rank-*.jsonl"))
-    lines = [(file.name, n, line) for file in files for n, line in enumerate(file.read_text().splitlines(), 1)]
+    lines = [
+        (file.name, n, line) for file in files for n, line in enumerate(file.read_text().splitlines(), 1)
+    ]
     records = [decoder.decode(line, file=name, number=n) for name, n, line in lines]
     found = find_corruption([record for record in records if isinstance(record, Reading)])
     return {str(f.subject): f.because.code for f in found}

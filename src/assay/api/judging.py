@@ -37,6 +37,7 @@ from assay.judge.families import Measured, gather
 from assay.judge.fleet import find_fleet
 from assay.judge.lint import lint_profile, require_sound
 from assay.judge.odd import find_odd
+from assay.judge.retested import without_retests
 from assay.judge.soak import find_soaked
 from assay.judge.verdicts import judge as judge_readings
 from assay.predict.local import predict_training
@@ -216,7 +217,8 @@ def _assess(
     events = gathered.run.events if gathered.run else ()
     soaked = find_soaked(readings, events)
     readings = (*readings, *soaked.readings)
-    measured = gather(readings, quantity)
+    everything = gather(readings, quantity)
+    measured, retests = without_retests(everything)
     assessment = judge_readings(
         profile,
         measured,
@@ -226,12 +228,11 @@ def _assess(
         missing_ranks=gathered.missing,
         sequential=sequential,
     )
-    aggregated = measured.aggregated()
+    aggregated = everything.aggregated()
     short = shortfalls(promised, aggregated, datasheet, quantity)
     fleet = find_fleet(measured, gathered.facts)
     findings: tuple[Finding, ...] = (
-        *fleet.findings,
-        *find_odd(measured, events, told=fleet.families),
+        *retests.settle((*fleet.findings, *find_odd(measured, events, told=fleet.families)), measured),
         *soaked.findings,
         *environment_findings(gathered.facts, ranks=gathered.info.ranks, readings=readings),
         *find_corruption(readings),

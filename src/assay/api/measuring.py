@@ -20,13 +20,15 @@ from assay.errors import RunError, unknown_name
 from assay.measure.agent import Agent, Outcome, Progress, Task, plan, programs_missing, task_of
 from assay.measure.crew import WORKER, Crew, LocalCrew, Machine, World, world_of
 from assay.measure.launchers.job import Job
-from assay.measure.registry import Benchmark, benchmarks
+from assay.measure.registry import Benchmark, benchmarks, find
 from assay.measure.schedule import Budget, Extent, Schedule, schedule
 from assay.measure.suites import Suite, suite
 from assay.store.append import set_aside_torn_tail, torn_tail
 from assay.store.run import Manifest, Run, create_run, open_run, read_manifest, seal
 from assay.units import show
 
+#: The benchmark that measures suspects again.
+RETEST = "pairs_alone"
 #: What must be installed for a program that a benchmark needs.
 _PACKAGES = {"fio": "fio"}
 
@@ -139,6 +141,17 @@ class Session:
         return self._run_tasks(
             [task_of(self.suite, b, progress.get(b.name, Progress()).next_replicate) for b in chosen]
         )
+
+    @property
+    def can_retest(self) -> bool:
+        """Whether pairs of nodes were measured in crowded rounds, so that suspects may be among them."""
+        return len(self.world.hosts) > 2 and any(b.name == "pairs" for b in self.benchmarks)
+
+    def retest(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Measure these pairs of nodes again, each alone, as far as the budget allows."""
+        if pairs:
+            settings = self.suite.settings["pairs"] | {"pairs": pairs}
+            self._run_tasks([dataclasses.replace(task_of(self.suite, find(RETEST), 0), settings=settings)])
 
     def _run_tasks(self, tasks: Sequence[Task]) -> bool:
         if self._watcher:

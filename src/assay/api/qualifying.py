@@ -13,6 +13,7 @@ from assay.catalog.profiles import find_profile
 from assay.catalog.quantities import quantity
 from assay.codec.claims import load_claims
 from assay.domain.verdict import Judgement, Verdict
+from assay.judge.retested import suspects
 from assay.store.run import seal
 
 #: `--until-decided` stops here, however near the bound the truth lies.
@@ -46,6 +47,9 @@ def qualify(
 
     try:
         session.run()
+        if session.can_retest:
+            findings = verdict(sequential=False).assessment.findings
+            session.retest(suspects(findings, session.world.hosts))
         if until_decided:
             for _ in range(MOST_RESTARTS - session.suite.restarts):
                 names = _undecided_benchmarks(verdict(sequential=True).assessment.judgements)

@@ -37,7 +37,11 @@ class Evidence:
     def at(cls, source: str, text: str) -> Evidence:
         """Evidence at a source as readings, facts and events carry it: `file:line`, or a file or name alone."""
         file, _, tail = source.rpartition(":")
-        return cls(file=file, line=int(tail), text=text) if tail.isdigit() else cls(file=source, line=None, text=text)
+        return (
+            cls(file=file, line=int(tail), text=text)
+            if tail.isdigit()
+            else cls(file=source, line=None, text=text)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

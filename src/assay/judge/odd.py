@@ -196,9 +196,7 @@ def _lost_ranks(events: Iterable[Event]) -> list[Finding]:
             severity=Severity.CRITICAL,
             subject=subject,
             because=_because_lost(events),
-            evidence=tuple(
-                Evidence.at(e.source, f"{e.kind}: {e.text}") for e in events[:5]
-            ),
+            evidence=tuple(Evidence.at(e.source, f"{e.kind}: {e.text}") for e in events[:5]),
         )
         for (code, subject), events in by_rank.items()
     ]

@@ -34,7 +34,7 @@ class Soaked:
 
 
 def mtbf_shown_s(duration_s: float, failures: int, level: float = LEVEL) -> float:
-    """The mean time between failures that is shown: with a shorter one, so few were unlikelier than 1 − level.
+    """The mean time between failures that is shown: with a shorter one, so few have a chance below 1 − level.
 
     Failures come as a Poisson process. Duration over the mean m with P(X ≤ failures; m) = 1 − level: m is 3.0
     without a failure (the rule of three) and 4.7 with one.
@@ -96,7 +96,9 @@ def _failures(
     """Failures by node: lost ranks, slices with wrong results, lost links; those of no node count for ""."""
     failed: Counter[str] = Counter()
     for r in readings:
-        wrong = r.quantity in ("soak.wrong_sums", "soak.link_losses") or r.quantity.endswith(".unlike_repeats")
+        wrong = r.quantity in ("soak.wrong_sums", "soak.link_losses") or r.quantity.endswith(
+            ".unlike_repeats"
+        )
         if wrong and r.number:
             failed[_node(r.subject, hosts)] += int(r.number) if r.quantity == "soak.link_losses" else 1
     told: set[object] = set()

@@ -59,6 +59,7 @@ _SECONDS: dict[str, Callable[[Mapping[str, Any], Extent], float]] = {
     "host_device": lambda s, e: 2 * _alone_and_together(s, e) if s else 0.0,
     "peer": lambda s, e: _rounds(e.per_node) * 4 * s["budget_s"],
     "pairs": lambda s, e: _rounds(e.nodes) * 4 * s["budget_s"],
+    "pairs_alone": lambda s, e: len(s["pairs"]) * 4 * s["budget_s"],
     "collectives": lambda s, e: len(s["ops"]) * len(s["sizes"]) * 3 * s["budget_s"],
     "clock": lambda s, e: s["drift_s"] + e.ranks * s["exchanges"] * 2e-4,
     "storage": lambda s, e: 8 * s["runtime_s"],

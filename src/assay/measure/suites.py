@@ -40,7 +40,7 @@ _SLICES_LEAST = 6
 
 
 def suite(name: str, *, on_gpu: bool, soak_s: float | None = None) -> Suite:
-    """One of `quick`, `standard`, `full`, with shapes and sizes that suit the device; or `soak` for a time."""
+    """`quick`, `standard`, `full`, with shapes and sizes that suit the device; or `soak` for a time."""
     if name == "soak":
         return _soak(on_gpu, SOAK_S if soak_s is None else soak_s)
     if name not in _RESTARTS:

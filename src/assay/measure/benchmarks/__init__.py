@@ -10,6 +10,7 @@ ORDER = (
     "host_device",
     "peer",
     "pairs",
+    "pairs_alone",
     "collectives",
     "clock",
     "storage",

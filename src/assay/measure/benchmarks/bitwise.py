@@ -37,9 +37,7 @@ def record(context: Context, dtype: str, repeated: Repeated, shape: list[int], r
     """Repeat and record."""
     unlike = sum(not repeated.is_alike() for _ in range(repeats))
     recipe = recipe_of(context, shape)
-    context.record(
-        f"gemm.{dtype}.digest", repeated.digest, "text", recipe=recipe, n=repeats, absolute=False
-    )
+    context.record(f"gemm.{dtype}.digest", repeated.digest, "text", recipe=recipe, n=repeats, absolute=False)
     context.record(f"gemm.{dtype}.unlike_repeats", unlike, "count", recipe=recipe, n=repeats, absolute=False)
 
 
@@ -76,12 +74,13 @@ def recipe_of(context: Context, shape: list[int]) -> dict[str, RecipeParam]:
     else:
         model = f"{_processor()}, {torch.backends.cpu.get_cpu_capability()}"
         library = f"torch {torch.__version__}"
-    return {
+    recipe: dict[str, RecipeParam] = {
         "shape": "x".join(map(str, shape)),
         "seed": context.seed,
         "model": model,
         "library": library,
-    } | context.host_threads()
+    }
+    return recipe | context.host_threads()
 
 
 def _processor() -> str:

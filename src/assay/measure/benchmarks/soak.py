@@ -1,7 +1,7 @@
 """A slice of a long run: products, sums over all ranks and their proofs, over and over, until its time is up.
 
 Each restart is one slice. What is counted is what a training run would die of or be spoiled by: wrong
-results, lost links; the agent counts lost ranks. What is timed shows throttling and drift from slice to slice.
+results, lost links; the agent counts lost ranks. What is timed shows drift.
 """
 
 from __future__ import annotations
@@ -92,9 +92,7 @@ class _Slice:
         digest = self._repeated.digest
         context.record(f"gemm.{dtype}.digest", digest, "text", recipe=recipe, n=n, absolute=False)
         unlike, wrong = self._unlike, self._wrong
-        context.record(
-            f"gemm.{dtype}.unlike_repeats", unlike, "count", recipe=recipe, n=n, absolute=False
-        )
+        context.record(f"gemm.{dtype}.unlike_repeats", unlike, "count", recipe=recipe, n=n, absolute=False)
         context.record(
             "soak.wrong_sums",
             wrong,
