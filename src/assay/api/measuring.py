@@ -29,6 +29,8 @@ from assay.units import show
 
 #: The benchmark that measures suspects again.
 RETEST = "pairs_alone"
+#: What ranks in quarantine are tried with again.
+TRIAL = "bitwise"
 #: What must be installed for a program that a benchmark needs.
 _PACKAGES = {"fio": "fio"}
 
@@ -133,6 +135,10 @@ class Session:
         if math.isfinite(self._budget.limit_s) and self._watcher:
             self._watcher.scheduled(schedule(tasks, self.world, budget_s=self._budget.left_s))
         self._run_tasks(tasks)
+        settings = suite("quick", on_gpu=self.world.backend != "gloo").settings[TRIAL]
+        trial = Task(benchmark=find(TRIAL), replicate=0, deadline_s=60.0, settings=settings)
+        if self._budget.allows(trial, Extent.of(self.world)):
+            self._agent.retest(trial)
 
     def add_restart(self, names: Iterable[str]) -> bool:
         """One more restart of the named benchmarks; whether the budget allowed any."""

@@ -11,7 +11,8 @@ from assay.api.reporting import write_report
 from assay.catalog.messages import Texts
 from assay.catalog.profiles import find_profile
 from assay.catalog.quantities import quantity
-from assay.codec.claims import load_claims
+from assay.codec.claims import Claims, load_claims
+from assay.domain.criterion import Profile
 from assay.domain.verdict import Judgement, Verdict
 from assay.judge.retested import suspects
 from assay.store.run import seal
@@ -23,8 +24,8 @@ MOST_RESTARTS = 60
 def qualify(
     options: MeasureOptions,
     *,
-    profile: str | None = None,
-    claims: Path | None = None,
+    profile: str | Profile | None = None,
+    claims: Path | Claims | None = None,
     lang: str = "en",
     until_decided: bool = False,
     watcher: Watcher | None = None,
@@ -36,8 +37,8 @@ def qualify(
     or `MOST_RESTARTS` are made. Profile, claims and language are read before anything is measured.
     """
     Texts(lang)
-    chosen = find_profile(profile) if profile else None
-    promised = load_claims(claims, quantity_of=quantity) if claims else None
+    chosen = find_profile(profile) if isinstance(profile, str) else profile
+    promised = load_claims(claims, quantity_of=quantity) if isinstance(claims, Path) else claims
     session = Session(options, watcher)
 
     def verdict(*, sequential: bool) -> Judged:

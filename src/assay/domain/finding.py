@@ -35,7 +35,7 @@ class Evidence:
 
     @classmethod
     def at(cls, source: str, text: str) -> Evidence:
-        """Evidence at a source as readings, facts and events carry it: `file:line`, or a file or name alone."""
+        """Evidence at a source as readings, facts and events carry it: `file:line`, or a name alone."""
         file, _, tail = source.rpartition(":")
         return (
             cls(file=file, line=int(tail), text=text)

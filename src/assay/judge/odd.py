@@ -187,7 +187,10 @@ _LOST_CODE = {"rank_lost": "RANK_LOST", "rank_late": "RANK_STOPPED"}
 def _lost_ranks(events: Iterable[Event]) -> list[Finding]:
     """Ranks that were killed, or that did not end by their deadline, with the events that say so."""
     by_rank: dict[tuple[str, Subject], list[Event]] = {}
+    again: dict[Subject, list[Event]] = {}
     for event in events:
+        if event.kind == "rank_retested":
+            again.setdefault(event.subject, []).append(event)
         if event.kind in _LOST_CODE:
             by_rank.setdefault((_LOST_CODE[event.kind], event.subject), []).append(event)
     return [
@@ -196,7 +199,9 @@ def _lost_ranks(events: Iterable[Event]) -> list[Finding]:
             severity=Severity.CRITICAL,
             subject=subject,
             because=_because_lost(events),
-            evidence=tuple(Evidence.at(e.source, f"{e.kind}: {e.text}") for e in events[:5]),
+            evidence=tuple(
+                Evidence.at(e.source, f"{e.kind}: {e.text}") for e in (*events[:5], *again.get(subject, ()))
+            ),
         )
         for (code, subject), events in by_rank.items()
     ]

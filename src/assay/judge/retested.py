@@ -78,7 +78,7 @@ def is_retest(family: Family) -> bool:
 
 
 def suspects(findings: Iterable[Finding], nodes: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of nodes to measure again alone: each suspect with good partners, and itself where it is a pair."""
+    """Pairs of nodes to measure again alone: each suspect with good partners, and a suspected pair itself."""
     accused = [f.subject for f in findings if f.code in _SUSPECTED and _nodes_of(f.subject, nodes)]
     bad = {node for subject in accused for node in _nodes_of(subject, nodes)}
     good = [node for node in nodes if node not in bad] or list(nodes)
