@@ -39,6 +39,7 @@ from assay.judge.lint import lint_profile, require_sound
 from assay.judge.odd import find_odd
 from assay.judge.retested import without_retests
 from assay.judge.soak import find_soaked
+from assay.judge.transport import attest
 from assay.judge.verdicts import judge as judge_readings
 from assay.predict.local import predict_training
 from assay.qualify.identity import datasheet_readings, readings_from_facts
@@ -213,7 +214,8 @@ def _assess(
     datasheet = datasheet_readings(gathered.facts)
     promised = claims.readings if claims else ()
     others = (*promised, *datasheet, *predict_training(gathered.readings))
-    readings = (*gathered.readings, *mfu_readings(gathered.readings, datasheet))
+    carried = attest(gathered.readings)
+    readings = (*carried.readings, *mfu_readings(carried.readings, datasheet))
     events = gathered.run.events if gathered.run else ()
     soaked = find_soaked(readings, events)
     readings = (*readings, *soaked.readings)
@@ -234,6 +236,7 @@ def _assess(
     findings: tuple[Finding, ...] = (
         *retests.settle((*fleet.findings, *find_odd(measured, events, told=fleet.families)), measured),
         *soaked.findings,
+        *carried.findings,
         *environment_findings(gathered.facts, ranks=gathered.info.ranks, readings=readings),
         *find_corruption(readings),
         *find_inconsistent(readings, quantity),

@@ -23,6 +23,7 @@ from assay.errors import AssayError, MeasurementError
 from assay.measure.context import Context
 from assay.measure.registry import Benchmark, find
 from assay.measure.sockets import record_retransmits
+from assay.measure.transport import Witness
 from assay.store.append import LineFile, SampleFile
 
 _PR_SET_PDEATHSIG = 1
@@ -47,8 +48,10 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
         _join(context, spec)
     except (RuntimeError, ImportError, OSError, ValueError) as error:
         return _fail(context, benchmark, f"the ranks did not find each other: {_first_line(error)}")
+    witness = Witness(context) if len(set(context.hosts)) > 1 else None
     code = _run(context, benchmark)
-    if len(set(context.hosts)) > 1:
+    if witness:
+        witness.record()
         record_retransmits(context, dict(zip(spec["addresses"], context.hosts, strict=True)))
     _leave(context, code)
     context.lines.sync()
