@@ -11,8 +11,8 @@ import pytest
 
 from conftest import findings
 
-PAIRS = ("--suite", "quick", "--only", "pairs", "--json")
-LINKS = ("LINK_SLOW", "LINK_SLOW_ONE_WAY", "LINK_LOSS", "NODE_SLOW")
+PAIRS = ("--suite", "quick", "--restarts", 2, "--only", "pairs", "--json")
+LINKS = ("LINK_SLOW", "LINK_SLOW_ONE_WAY", "LINK_LOSS", "LINK_CONTENTION", "NODE_SLOW")
 
 
 @pytest.fixture
@@ -29,7 +29,12 @@ def qualify(job):
 
 
 def test_nothing_is_named_on_a_clean_cluster(qualify):
-    assert findings(qualify(*PAIRS), *LINKS) == []
+    answer = qualify("--suite", "quick", "--only", "pairs", "--json")
+    assert findings(answer, *LINKS) == []
+    counted = [r for r in answer["readings"] if r["quantity"] == "network.counted_share"]
+    shares = {r["subject"]: r["value"] for r in counted if r["recipe"]["over"] == "netdev"}
+    assert set(shares) == {"node:h0", "node:h1", "node:h2", "node:h3"}
+    assert all(1 <= share < 1.1 for share in shares.values())
 
 
 @pytest.mark.parametrize("delay_s", [0.0005, pytest.param(0.002, marks=pytest.mark.cluster)])

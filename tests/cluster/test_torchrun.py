@@ -72,6 +72,21 @@ def test_a_killed_process_is_named_though_torchrun_stops_all_others(tmp_path, vi
     assert answer["missing_ranks"] == [victim]
     assert findings(answer, "RANK_LOST", "RANK_STOPPED") == [("RANK_LOST", f"rank:{victim}")]
     assert "pass" in {c["verdict"] for c in answer["criteria"] if c["subject"] == "rank:1"}
+    if victim == 0:
+        goes_on(tmp_path, run)
+
+
+def goes_on(folder: Path, run: Path) -> None:
+    """Another torchrun takes the run up: what was measured stays, and all restarts come to a good end."""
+    before = (run / "rank-0001.jsonl").read_bytes()
+    again = start(folder, "-m", "assay", "qualify", "--resume", run, "--json")
+    assert again.wait(timeout=240) == 0, (folder / "err").read_text()
+    assert (run / "rank-0001.jsonl").read_bytes().startswith(before)
+    events = [json.loads(line) for line in (run / "agent.jsonl").read_text().splitlines()]
+    assert sum(event.get("kind") == "task_done" for event in events) == 2
+    answer = json.loads((folder / "out").read_text())
+    assert answer["run"] == json.loads((run / "run.json").read_text())["run"]
+    assert {c["verdict"] for c in answer["criteria"] if c["id"] == "clocks-agree"} == {"pass"}
 
 
 def test_torchrun_on_every_host_of_a_cluster(namespace_cluster, tmp_path):

@@ -76,7 +76,7 @@ class Witness:
     def record(self) -> None:
         """The library of this rank as facts; by a node's first rank, what was counted of what had to go."""
         context = self._context
-        for key, value, source in facts_of(context):
+        for key, value, source in facts_of(context) if context.replicate == 0 else ():
             reason = None if value else "nothing of the kind is loaded, or the log does not tell"
             context.fact(key, f"rank:{context.number}", value, "text", reason=reason, source=source)
         if not self._speaks or context.must_leave_bytes < _LEAST_BYTES:
