@@ -16,6 +16,11 @@ from assay.measure.crew import Machine
 from assay.measure.launchers.job import Job, Reception, connect
 from assay.measure.launchers.ssh import Host, HostsReception
 
+# A lead's sockets end with its process, so that a last word is never lost by a reset.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
 #: Runs on this machine what ssh would run on {host}.
 HERE = "sh -c 'eval \"$*\"' sh"
 
@@ -118,4 +123,12 @@ def test_another_version_on_a_host_is_named():
     reception = HostsReception(hosts("n1"), ssh=HERE, python=sys.executable, ranks=1)
     with pytest.raises(InputError, match=rf"n1 runs assay {__version__}, but this is 9\.9"):
         reception.gather(version="9.9", wait_s=60)
+    reception.close()
+
+
+def test_an_agent_that_does_not_end_holds_nobody_up():
+    stuck = "sh -c 'cat >/dev/null; sleep 600 & wait' sh {host}"
+    reception = HostsReception(hosts("n1"), ssh=stuck)
+    with pytest.raises(EnvironmentLackError, match="none of 1 hosts answered: n1"):
+        reception.gather(version=__version__, wait_s=0.2)
     reception.close()
