@@ -90,7 +90,7 @@ def test_two_processes_of_one_rank_are_named_with_their_hosts(port, join):
     reception = Reception(job(port))
     join(1, host="one")
     join(1, host="two")
-    with pytest.raises(InputError, match="two processes say that they are rank 1: on (one|two) and on"):
+    with pytest.raises(InputError, match=r"two processes say that they are rank 1: on (one|two) and on"):
         reception.gather(version=__version__, wait_s=10)
 
 
