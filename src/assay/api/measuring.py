@@ -21,7 +21,7 @@ from assay.measure.agent import Agent, Outcome, Progress, Task, plan, programs_m
 from assay.measure.crew import WORKER, Crew, LocalCrew, Machine, World, world_of
 from assay.measure.launchers.job import Job
 from assay.measure.registry import Benchmark, benchmarks, find
-from assay.measure.schedule import Budget, Extent, Schedule, schedule
+from assay.measure.schedule import Budget, Extent, Schedule, schedule, with_room
 from assay.measure.suites import Suite, suite
 from assay.store.append import set_aside_torn_tail, torn_tail
 from assay.store.run import Manifest, Run, create_run, open_run, read_manifest, seal
@@ -131,7 +131,8 @@ class Session:
                 runnable.append(benchmark)
                 continue
             self._skip(benchmark, reason)
-        tasks = plan(self.suite, runnable, self._progress)
+        extent = Extent.of(self.world)
+        tasks = [with_room(task, extent) for task in plan(self.suite, runnable, self._progress)]
         if math.isfinite(self._budget.limit_s) and self._watcher:
             self._watcher.scheduled(schedule(tasks, self.world, budget_s=self._budget.left_s))
         self._run_tasks(tasks)
@@ -145,7 +146,13 @@ class Session:
         progress = _progress_of(open_run(self.folder, partial=True).events)
         chosen = [b for b in self.benchmarks if b.name in set(names) and not b.once]
         return self._run_tasks(
-            [task_of(self.suite, b, progress.get(b.name, Progress()).next_replicate) for b in chosen]
+            [
+                with_room(
+                    task_of(self.suite, b, progress.get(b.name, Progress()).next_replicate),
+                    Extent.of(self.world),
+                )
+                for b in chosen
+            ]
         )
 
     @property
