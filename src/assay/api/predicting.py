@@ -52,7 +52,7 @@ class Predicted:
 
 def predict_step(options: PredictOptions) -> Predicted:
     """Predict a step; an `InputError` says which input does not fit the others."""
-    built = _cluster(options.cluster).of(options.nodes)
+    built = read_cluster(options.cluster).of(options.nodes)
     gpu = built.node.gpu
     if gpu is None:
         raise InputError(
@@ -116,7 +116,8 @@ def text_lines(file: Path) -> list[str]:
         raise InputError("not UTF-8 text", where=str(file)) from None
 
 
-def _cluster(said: str) -> Cluster:
+def read_cluster(said: str) -> Cluster:
+    """A shipped system by name, or a cluster file."""
     path = Path(said)
     if path.suffix in (".yaml", ".yml", ".toml") or path.is_file():
         return load_cluster(path)

@@ -10,6 +10,7 @@ import click
 
 from assay.app.options import json_option
 from assay.app.predict_collective import collective
+from assay.app.predict_fabric import fabric
 
 if TYPE_CHECKING:
     from assay.api.predicting import Predicted
@@ -34,6 +35,7 @@ def predict() -> None:
 
 
 predict.add_command(collective)
+predict.add_command(fabric)
 
 
 @predict.command()
