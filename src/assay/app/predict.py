@@ -11,6 +11,7 @@ import click
 from assay.app.options import json_option
 from assay.app.predict_collective import collective
 from assay.app.predict_fabric import fabric
+from assay.app.predict_job import show_job
 
 if TYPE_CHECKING:
     from assay.api.predicting import Predicted
@@ -45,7 +46,8 @@ predict.add_command(fabric)
     "--workload",
     required=True,
     metavar="NAME|FILE",
-    help="A shipped model, a Hugging Face config.json, Megatron-LM arguments (.sh, .args), or YAML.",
+    help="A shipped model or job (halo3d, spectral, montecarlo, composite, raytrace, volume), a Hugging Face "
+    "config.json, Megatron-LM arguments (.sh, .args), or YAML.",
 )
 @click.option(
     "--layout",
@@ -53,7 +55,10 @@ predict.add_command(fabric)
     metavar="tp=4,pp=4,…",
     help="tp pp vpp cp ep etp dp micro_batch sharding recompute …",
 )
-@click.option("--global-batch", required=True, type=click.IntRange(min=1), help="Sequences of one step.")
+@click.option("--global-batch", type=click.IntRange(min=1), help="Sequences of one step (models only).")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of a job; may be repeated."
+)
 @click.option("--seq-len", type=click.IntRange(min=1), help="Tokens of a sequence.  [default: the model's]")
 @click.option("--task", type=click.Choice(["pretrain", "sft", "lora"]), default="pretrain", show_default=True)
 @click.option("--stack", metavar="NAME", help="Framework: megatron, nemo, torchtitan, fsdp, maxtext, …")
@@ -72,7 +77,8 @@ def step(
     nodes: int,
     workload: str,
     layout: str,
-    global_batch: int,
+    global_batch: int | None,
+    settings: tuple[str, ...],
     seq_len: int | None,
     task: str,
     stack: str | None,
@@ -87,7 +93,14 @@ def step(
     Exit code 0; 1 where the model does not fit in memory.
     """
     from assay.api.predicting import PredictOptions, predict_step, timeline
+    from assay.api.predicting_jobs import is_job, predict_named_job
 
+    if is_job(workload):
+        return show_job(predict_named_job(cluster, nodes, workload, settings), as_json=as_json)
+    if global_batch is None or settings:
+        raise click.UsageError(
+            "--set is for jobs, not for models" if settings else "a model needs --global-batch"
+        )
     done = predict_step(
         PredictOptions(
             cluster=cluster,

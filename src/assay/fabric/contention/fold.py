@@ -51,7 +51,7 @@ def quotient(crossings: Crossings, flow_colour: Ints, link_colour: Ints) -> Cros
     return Crossings(
         flow=pairs % flows,
         link=pairs // flows,
-        weight=np.bincount(where, weights=c.weight[kept], minlength=pairs.size),
+        weight=np.asarray(np.bincount(where, weights=c.weight[kept], minlength=pairs.size), dtype=float),
         capacity_Bps=c.capacity_Bps[stands_for],
         flows=flows,
     )
