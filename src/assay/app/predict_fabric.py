@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 @click.option("--oversubscription", type=float, metavar="K", help="Ports down over ports up of a leaf.")
 @click.option("--planes", type=click.IntRange(1, 8), help="Equal fabrics beside each other.")
 @click.option("--wiring", metavar="KIND", help="rail-optimised, fat-tree or single-switch.")
+@click.option(
+    "--from",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The fabric as found: ibnetdiscover, iblinkinfo, dump_fts, topology.conf, a cabling CSV; repeat it.",
+)
+@click.option("--against", metavar="FILE|NAME", help="Its design: a design, cluster or cabling file, a system.")
+@click.option("--placement", metavar="NODES", help="Nodes of a job, in order: node[000-031],node040.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it.")
 @click.option(
     "--html",
@@ -41,15 +51,28 @@ def fabric(
     oversubscription: float | None,
     planes: int | None,
     wiring: str | None,
+    files: tuple[Path, ...],
+    against: str | None,
+    placement: str | None,
     svg: Path | None,
     html: Path | None,
     lang: str,
     as_json: bool,
 ) -> int:
-    """Size and draw a fabric: switches and cables by tier, bisection, hops, latency, oversubscription."""
+    """Size and draw a fabric, or check one as it was found against its design.
+
+    Switches and cables by tier, bisection, hops, latency, oversubscription; of a fabric that was found also
+    what its routes carry. Exit code 1 where the cabling has a fault.
+    """
     from assay.api.predicting_fabric import size_fabric_of, write_pictures
     from assay.errors import InputError
 
+    if files:
+        from assay.app.predict_found import show_found
+
+        if system is not None or svg is not None or html is not None:
+            raise click.UsageError("--from shows a fabric as found; --cluster, --svg and --html a design")
+        return show_found(files, against=against, placement=placement, lang=lang, as_json=as_json)
     if system is None:
         raise InputError("which fabric?", fix="say --cluster NAME --nodes N, or --from ibnetdiscover.txt")
     sized = size_fabric_of(
