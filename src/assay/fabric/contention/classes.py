@@ -16,6 +16,7 @@ from assay.errors import InputError
 from assay.fabric.contention.fair import Crossings
 from assay.fabric.contention.fold import folded_shares
 from assay.fabric.routes.patterns import Flows
+from assay.fabric.routes.spread import demand
 from assay.fabric.topology.tiers import Tiers
 
 Floats = NDArray[np.float64]
@@ -54,15 +55,11 @@ def shares(tiers: Tiers, jobs: Sequence[Flows]) -> Shares:
     link = np.concatenate([e[1] for e in entries])
     weight = np.concatenate([e[2] for e in entries])
     capacity = np.concatenate([e[3] for e in entries])
-    kept, flow_at = np.unique(flow, return_inverse=True)
-    if kept.size != source.size:
-        lone = int(np.setdiff1d(np.arange(source.size), kept)[0])
-        raise InputError(f"no path from {tiers.leaves[source[lone]]} to {tiers.leaves[target[lone]]}")
     used, link_at = np.unique(link, return_inverse=True)
     first = np.full(used.size, -1)
     first[link_at[::-1]] = np.arange(link_at.size)[::-1]
     crossings = Crossings(
-        flow=flow_at, link=link_at, weight=weight, capacity_Bps=capacity[first], flows=int(source.size)
+        flow=flow, link=link_at, weight=weight, capacity_Bps=capacity[first], flows=int(source.size)
     )
     return Shares(source=source, target=target, flows=counts, rate_Bps=folded_shares(crossings))
 
@@ -73,11 +70,12 @@ def _classes(tiers: Tiers, jobs: Sequence[Flows]) -> tuple[Ints, Ints, Ints, Int
     pairs = np.zeros(count * count, np.int64)
     sends, receives = (np.zeros(len(tiers.adapters), dtype=bool) for _ in range(2))
     for job in jobs:
-        source, target = tiers.leaf_of[job.sender], tiers.leaf_of[job.receiver]
-        if source.size and min(source.min(), target.min()) < 0:
+        between, out, into, unplugged = demand(tiers, job)
+        if unplugged:
             raise InputError("an adapter of the job hangs on no leaf", fix="leave its node out of the job")
-        pairs += np.bincount(source * count + target, minlength=count * count)
-        sends[job.sender], receives[job.receiver] = True, True
+        pairs += between.ravel().astype(np.int64)
+        sends |= out > 0
+        receives |= into > 0
     found = np.flatnonzero(pairs)
     per_leaf = [
         np.bincount(tiers.leaf_of[which & (tiers.leaf_of >= 0)], minlength=count)
@@ -101,22 +99,23 @@ def _entries(
     yield at, source, counts / senders[source], rates[source]
     yield at, leaves + target, counts / receivers[target], rates[target]
     groups, up, top = _alike(tiers)
-    near, over_core = _paths(up, top, groups, source, target)
+    near, *over_core = _paths(up, top, groups, source, target)
+    cut = np.flatnonzero((source != target) & (near.sum(axis=1) + over_core[0].sum(axis=1) == 0))
+    if cut.size:
+        raise InputError(f"no path from {tiers.leaves[source[cut[0]]]} to {tiers.leaves[target[cut[0]]]}")
     kinds = up.shape[1]
     first = 2 * leaves
     for direction, leaf in ((0, source), (1, target)):
-        share = near + over_core.sum(axis=2 - direction)
+        share = near + over_core[direction]
         where, kind = np.nonzero(share)
         link = first + direction * leaves * kinds + leaf[where] * kinds + kind
         yield where, link, counts[where] * share[where, kind], up[leaf[where], kind] * groups[kind]
-    if not len(tiers.cores):
-        return
     first += 2 * leaves * kinds
     for direction in (0, 1):
-        share = over_core.sum(axis=2 - direction)
-        where, kind = np.nonzero(share)
+        where, kind = np.nonzero(over_core[direction])
         link = first + direction * kinds + kind
-        yield where, link, counts[where] * share[where, kind], top[kind].sum(axis=1) * groups[kind]
+        weight = counts[where] * over_core[direction][where, kind]
+        yield where, link, weight, top[kind].sum(axis=1) * groups[kind]
 
 
 def _alike(tiers: Tiers) -> tuple[Floats, Floats, Floats]:
@@ -129,22 +128,21 @@ def _alike(tiers: Tiers) -> tuple[Floats, Floats, Floats]:
     return number.astype(float), kinds[:, :leaves].T, kinds[:, leaves:]
 
 
-def _paths(up: Floats, top: Floats, groups: Floats, source: Ints, target: Ints) -> tuple[Floats, Floats]:
-    """The part of each class's traffic over each kind of spine [class, kind], and [class, kind, kind]
-    of that over two spines and a core. A class within a leaf has none.
+def _paths(
+    up: Floats, top: Floats, groups: Floats, source: Ints, target: Ints
+) -> tuple[Floats, Floats, Floats]:
+    """The part of each class's traffic over each kind of spine [class, kind]: over one spine, and of that
+    over a core the first and the second spine. A class within a leaf has none.
     """
-    away = (source != target)[:, None]
-    near = np.where(away, up[source] * up[target] * groups, 0.0)
-    total = near.sum(axis=1)
-    near = np.divide(near, total[:, None], out=np.zeros_like(near), where=total[:, None] > 0)
-    kinds = up.shape[1]
-    far = np.zeros((source.size, kinds, kinds if top.shape[1] else 1))
-    rest = np.flatnonzero((source != target) & (total == 0))
-    if rest.size and top.shape[1]:
-        joined = top @ top.T * np.outer(groups, groups)
-        paths = up[source[rest]][:, :, None] * joined[None] * up[target[rest]][:, None, :]
-        whole = paths.sum(axis=(1, 2))
-        far[rest] = np.divide(
-            paths, whole[:, None, None], out=np.zeros_like(paths), where=whole[:, None, None] > 0
-        )
-    return near, far
+    away = source != target
+    near = _normed(up[source] * up[target] * groups, away)
+    rest = away & (near.sum(axis=1) == 0)
+    joined = top @ top.T * np.outer(groups, groups)
+    onward, back = up[target] @ joined.T, up[source] @ joined
+    return near, _normed(up[source] * onward, rest), _normed(up[target] * back, rest)
+
+
+def _normed(share: Floats, which: NDArray[np.bool_]) -> Floats:
+    """Rows that add up to 1, for some classes; the others, and rows of nothing, are 0."""
+    total = share.sum(axis=1, keepdims=True)
+    return np.divide(share, total, out=np.zeros_like(share), where=which[:, None] & (total > 0))

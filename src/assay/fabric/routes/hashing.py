@@ -47,13 +47,16 @@ def collisions(
     """
     if seeds < 1 or paths_per_flow < 1:
         raise InputError(f"{seeds} seeds of {paths_per_flow} paths a flow", fix="use 1 or more of both")
+    flows = flows.listed()
     source, target = tiers.leaf_of[flows.sender], tiers.leaf_of[flows.receiver]
+    # A NIC's flows share its rate.
+    share = tiers.nic_Bps / np.maximum(np.bincount(flows.sender, minlength=len(tiers.adapters)), 1)
     away = np.flatnonzero((source != target) & (source >= 0) & (target >= 0))
     slowdown = np.ones(seeds)
     if not away.size:
         return Collisions(slowdown=slowdown)
     source, target = np.repeat(source[away], paths_per_flow), np.repeat(target[away], paths_per_flow)
-    nic = np.repeat(tiers.nic_Bps[flows.sender[away]], paths_per_flow) / paths_per_flow
+    nic = np.repeat(share[flows.sender[away]], paths_per_flow) / paths_per_flow
     draw = _Draw(tiers, source, target, nic)
     for seed in range(seeds):
         slowdown[seed] = max(1.0, draw.fullest(np.random.default_rng(first_seed + seed)))

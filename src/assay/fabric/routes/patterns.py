@@ -18,16 +18,40 @@ PATTERNS = ("ring", "tree", "all_to_all", "incast")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flows:
-    """Flow k goes from adapter `sender[k]` to adapter `receiver[k]`, as indices; shape (flows,)."""
+    """Flow k goes from adapter `sender[k]` to adapter `receiver[k]`, as indices; shape (flows,).
+
+    Beside these, all members of each of `groups` send to all others of it: an all-to-all is not listed pair
+    by pair, as it has millions.
+    """
 
     pattern: str
     sender: Ints
     receiver: Ints
+    groups: tuple[Ints, ...] = ()
 
     @property
     def count(self) -> int:
         """How many flows."""
-        return int(self.sender.size)
+        return int(self.sender.size) + sum(group.size * (group.size - 1) for group in self.groups)
+
+    def among(self, takes_part: NDArray[np.bool_]) -> Flows:
+        """The flows between adapters that take part [adapter]."""
+        kept = takes_part[self.sender] & takes_part[self.receiver]
+        groups = tuple(group[takes_part[group]] for group in self.groups)
+        return Flows(
+            pattern=self.pattern, sender=self.sender[kept], receiver=self.receiver[kept], groups=groups
+        )
+
+    def listed(self) -> Flows:
+        """The same flows, each one listed."""
+        senders, receivers = [self.sender], [self.receiver]
+        for group in self.groups:
+            first, second = np.divmod(np.arange(group.size * group.size), max(group.size, 1))
+            senders.append(group[first[first != second]])
+            receivers.append(group[second[first != second]])
+        return Flows(
+            pattern=self.pattern, sender=np.concatenate(senders), receiver=np.concatenate(receivers)
+        )
 
 
 def flows(pattern: str, adapters: Sequence[Device], nodes: Sequence[str] | None = None) -> Flows:
@@ -39,30 +63,27 @@ def flows(pattern: str, adapters: Sequence[Device], nodes: Sequence[str] | None 
     """
     if pattern not in PATTERNS:
         raise unknown_name("pattern", pattern, PATTERNS)
-    senders: list[Ints] = []
-    receivers: list[Ints] = []
-    for members in _rails(adapters, nodes):
-        count = members.size
-        at = np.arange(count)
-        if pattern == "ring":
-            pairs = (at, (at + 1) % count)
-        elif pattern == "incast":
-            pairs = (at[1:], np.zeros(max(count - 1, 0), np.int64))
-        elif pattern == "tree":
-            child = at[1:]
-            pairs = (np.concatenate((child, (child - 1) // 2)), np.concatenate(((child - 1) // 2, child)))
-        else:
-            first, second = np.divmod(np.arange(count * count), max(count, 1))
-            pairs = (first[first != second], second[first != second])
-        if count > 1:
-            senders.append(members[pairs[0]])
-            receivers.append(members[pairs[1]])
+    rails = [members for members in _rails(adapters, nodes) if members.size > 1]
     none = np.zeros(0, np.int64)
+    if pattern == "all_to_all":
+        return Flows(pattern=pattern, sender=none, receiver=none, groups=tuple(rails))
+    pairs = [_pairs(pattern, members.size) for members in rails]
     return Flows(
         pattern=pattern,
-        sender=np.concatenate(senders) if senders else none,
-        receiver=np.concatenate(receivers) if receivers else none,
+        sender=np.concatenate([none, *(m[p[0]] for m, p in zip(rails, pairs, strict=True))]),
+        receiver=np.concatenate([none, *(m[p[1]] for m, p in zip(rails, pairs, strict=True))]),
     )
+
+
+def _pairs(pattern: str, count: int) -> tuple[Ints, Ints]:
+    """Places of senders and receivers among `count` members."""
+    at = np.arange(count)
+    if pattern == "ring":
+        return at, (at + 1) % count
+    if pattern == "incast":
+        return at[1:], np.zeros(count - 1, np.int64)
+    child, parent = at[1:], (at[1:] - 1) // 2
+    return np.concatenate((child, parent)), np.concatenate((parent, child))
 
 
 def _rails(adapters: Sequence[Device], nodes: Sequence[str] | None) -> list[Ints]:

@@ -52,40 +52,70 @@ class Loads:
         return found[level], level
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
+    """Numbers of paths, weighed by bandwidth so that a slow cable draws less; worked out once for a fabric.
+
+    `near`, `far` [leaf, leaf] count those over a spine and over a core.
+    """
+
+    up: Floats
+    top: Floats
+    through: Floats
+    near: Floats
+    far: Floats
+    back: Floats
+
+    @classmethod
+    def of(cls, tiers: Tiers) -> Paths:
+        """The paths of one plane."""
+        unit = max(float(tiers.nic_Bps.max(initial=0.0)), 1.0)
+        up, top = tiers.up / unit, tiers.top / unit
+        through = up @ top
+        return cls(
+            up=up, top=top, through=through, near=up @ up.T, far=through @ through.T, back=through @ top.T
+        )
+
+
 def demand(tiers: Tiers, flows: Flows) -> tuple[Floats, Floats, Floats, float]:
     """Flows between leaves [leaf, leaf], out of and into each adapter, and those of unplugged adapters."""
+    count, adapters = len(tiers.leaves), len(tiers.adapters)
     source, target = tiers.leaf_of[flows.sender], tiers.leaf_of[flows.receiver]
     live = (source >= 0) & (target >= 0)
-    count, adapters = len(tiers.leaves), len(tiers.adapters)
     between = np.bincount(source[live] * count + target[live], minlength=count * count).astype(float)
+    between = between.reshape(count, count)
     out = np.bincount(flows.sender[live], minlength=adapters).astype(float)
     into = np.bincount(flows.receiver[live], minlength=adapters).astype(float)
-    return between.reshape(count, count), out, into, float(flows.count - live.sum())
+    lost = float(flows.sender.size - live.sum())
+    for group in flows.groups:
+        members = group[tiers.leaf_of[group] >= 0]
+        on_leaf = np.bincount(tiers.leaf_of[members], minlength=count).astype(float)
+        between += np.outer(on_leaf, on_leaf) - np.diag(on_leaf)
+        out[members] += members.size - 1
+        into[members] += members.size - 1
+        lost += group.size * (group.size - 1) - members.size * (members.size - 1)
+    return between, out, into, lost
 
 
-def spread(tiers: Tiers, flows: Flows) -> Loads:
-    """The load of every bundle when routing adapts."""
+def spread(tiers: Tiers, flows: Flows, paths: Paths | None = None) -> Loads:
+    """The load of every bundle when routing adapts; `paths` where they are known already."""
+    p = paths or Paths.of(tiers)
     between, out, into, unplugged = demand(tiers, flows)
-    return _spread(tiers, between, out, into, unplugged)
-
-
-def _spread(tiers: Tiers, between: Floats, out: Floats, into: Floats, unplugged: float) -> Loads:
-    # Paths are weighed by bandwidth relative to a whole cable, so that a slow cable draws less.
-    unit = max(float(tiers.nic_Bps.max(initial=0.0)), 1.0)
-    up, top = tiers.up / unit, tiers.top / unit
     away = between * ~np.eye(len(between), dtype=bool)
-    near = up @ up.T
-    over_spine = np.divide(away, near, out=np.zeros_like(away), where=near > 0)
-    through = up @ top
-    far = through @ through.T
-    over_core = np.divide(away, far, out=np.zeros_like(away), where=(near == 0) & (far > 0))
-    back = top @ through.T
+    over_spine = np.divide(away, p.near, out=np.zeros_like(away), where=p.near > 0)
+    over_core = np.divide(away, p.far, out=np.zeros_like(away), where=(p.near == 0) & (p.far > 0))
+    up, down = over_spine @ p.up, over_spine.T @ p.up
+    top_up, top_down = np.zeros_like(p.top), np.zeros_like(p.top)
+    if over_core.any():
+        up, down = up + over_core @ p.back, down + over_core.T @ p.back
+        top_up = p.top * (p.up.T @ (over_core @ p.through))
+        top_down = p.top * (p.up.T @ (over_core.T @ p.through))
     return Loads(
         nic_out=out,
         nic_in=into,
-        up=up * (over_spine @ up + over_core @ back.T),
-        down=up * (over_spine.T @ up + over_core.T @ back.T),
-        top_up=top * (up.T @ over_core @ through),
-        top_down=top * (up.T @ over_core.T @ through),
-        stranded=unplugged + float(away[(near == 0) & (far == 0)].sum()),
+        up=p.up * up,
+        down=p.up * down,
+        top_up=top_up,
+        top_down=top_down,
+        stranded=unplugged + float(away[(p.near == 0) & (p.far == 0)].sum()),
     )

@@ -77,20 +77,14 @@ class Tables:
         """
         total = np.zeros(2 * len(self.network.cables))
         stranded = 0
-        for start in range(0, flows.count, _BATCH):
+        for group in flows.groups:
+            alone = Flows(pattern=flows.pattern, sender=group[:0], receiver=group[:0], groups=(group,))
+            one = alone.listed()
+            stranded += self._follow(one.sender, one.receiver, total)
+        for start in range(0, flows.sender.size, _BATCH):
             part = slice(start, start + _BATCH)
             stranded += self._follow(flows.sender[part], flows.receiver[part], total)
         return total, stranded
-
-    def path(self, sender: int, receiver: int) -> list[int]:
-        """The directed links of one flow, empty where it has no way."""
-        return self._steps(np.array([sender]), np.array([receiver]))
-
-    def _steps(self, sender: Ints, receiver: Ints) -> list[int]:
-        found: list[int] = []
-        total = np.zeros(2 * len(self.network.cables))
-        stranded = self._follow(sender, receiver, total, found)
-        return [] if stranded else found
 
     def _follow(self, sender: Ints, receiver: Ints, total: Floats, trail: list[int] | None = None) -> int:
         """Add a batch of flows hop by hop; returns how many end nowhere."""
@@ -100,8 +94,6 @@ class Tables:
             stranded += int((~live).sum())
             at, receiver, link = at[live], receiver[live], link[live]
             total += np.bincount(link, minlength=total.size)
-            if trail is not None:
-                trail.extend(int(x) for x in link)
             arrived = at == len(self.switches) + receiver
             # A second port of the same device is not the destination, and a NIC forwards nothing.
             lost = ~arrived & (at >= len(self.switches))
