@@ -19,7 +19,10 @@ def plain(paths, capacity):
     """Progressive filling, flow by flow and link by link; nothing clever."""
     rate, left, open_flows = [0.0] * len(paths), list(capacity), set(range(len(paths)))
     while open_flows:
-        drawn = [sum(path.get(link, 0.0) for f, path in enumerate(paths) if f in open_flows) for link in range(len(left))]
+        drawn = [
+            sum(path.get(link, 0.0) for f, path in enumerate(paths) if f in open_flows)
+            for link in range(len(left))
+        ]
         step = min(left[k] / drawn[k] for k in range(len(left)) if drawn[k] > 0)
         for f in open_flows:
             rate[f] += step
@@ -48,7 +51,11 @@ def random_case(seed):
     count = leaves * hosts
     capacity = [rates[0]] * (2 * count) + list(uplink.ravel()) * 2
     pairs = [(a, b) for a in range(count) for b in range(count) if a != b]
-    kept = rng.permutation(len(pairs))[: rng.integers(2, len(pairs) + 1)] if rng.random() < 0.5 else range(len(pairs))
+    kept = (
+        rng.permutation(len(pairs))[: rng.integers(2, len(pairs) + 1)]
+        if rng.random() < 0.5
+        else range(len(pairs))
+    )
     paths = []
     for at in kept:
         a, b = pairs[at]

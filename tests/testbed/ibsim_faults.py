@@ -25,11 +25,17 @@ def inject(design: Network, kind: str, seed: int) -> Injected:
     cables = list(design.cables)
     if kind == "swap":
         first, second = _swappable(design, cables, rng)
-        made = [replace(first, b=second.b, b_port=second.b_port), replace(second, b=first.b, b_port=first.b_port)]
+        made = [
+            replace(first, b=second.b, b_port=second.b_port),
+            replace(second, b=first.b, b_port=first.b_port),
+        ]
         return _changed(design, {first: made[0], second: made[1]}, "CABLE_SWAPPED", made)
     if kind == "cross_rail":
         first, second = _of_two_rails(design, cables, rng)
-        made = [replace(first, b=second.b, b_port=second.b_port), replace(second, b=first.b, b_port=first.b_port)]
+        made = [
+            replace(first, b=second.b, b_port=second.b_port),
+            replace(second, b=first.b, b_port=first.b_port),
+        ]
         return _changed(design, {first: made[0], second: made[1]}, "CABLE_CROSS_RAIL", made)
     cable = rng.choice(cables)
     if kind == "missing":

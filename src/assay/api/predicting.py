@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.catalog.clusters import cluster, cluster_ids, load_cluster
@@ -12,6 +13,8 @@ from assay.domain.cluster import Cluster
 from assay.domain.layout import parse_layout
 from assay.domain.workload import Workload
 from assay.errors import InputError
+from assay.fabric.failures.impact import Conditions, Impact, impact
+from assay.predict.impaired import ImpairedNetwork, slowed_gpu
 from assay.predict.network import LinkNetwork
 from assay.predict.prediction import Prediction, predict, smallest_change_that_fits, speedup_frac
 from assay.predict.sensitivity import Effect, sensitivity
@@ -37,17 +40,23 @@ class PredictOptions:
     stack: str | None = None
     tokens: float | None = None
     sensitivity: bool = False
+    conditions: Conditions = Conditions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """A prediction with the cluster it is for, and what was asked besides."""
+    """A prediction with the cluster it is for, and what was asked besides.
+
+    `impact` is what failures, loss and routing do, and `healthy_s` the step without them.
+    """
 
     cluster: Cluster
     prediction: Prediction
     speedup_frac: float | None
     effects: tuple[Effect, ...] = ()
     tokens: float | None = None
+    impact: Impact | None = None
+    healthy_s: float | None = None
 
 
 def predict_step(options: PredictOptions) -> Predicted:
@@ -71,16 +80,34 @@ def predict_step(options: PredictOptions) -> Predicted:
     )
     network = LinkNetwork.of(built)
     assumed = () if options.stack else (_UNSTACKED,)
-    result = predict(one, network, assumptions=assumed)
+    whole = predict(one, network, assumptions=assumed)
+    harm = impact(built, options.conditions) if options.conditions.any else None
+    result = whole if harm is None else _impaired(one, network, harm, assumed)
     return Predicted(
         cluster=built,
         prediction=result,
+        impact=harm,
+        healthy_s=None if harm is None else whole.step_time_s.value,
         speedup_frac=speedup_frac(
             result, lambda nodes: LinkNetwork.of(built.of(nodes)), node_gpus=len(built.node.gpus)
         ),
         effects=sensitivity(one, network) if options.sensitivity else (),
         tokens=options.tokens,
     )
+
+
+def _impaired(one: Situation, network: LinkNetwork, harm: Impact, assumed: tuple[str, ...]) -> Prediction:
+    """The step with everything that is asked to be wrong."""
+    endless = [name for name, factor in harm.slowdown.items() if not math.isfinite(factor)]
+    if endless:
+        raise InputError(
+            f"{harm.left.stranded:,} flows have no way left ({', '.join(endless)}), so that no step ends",
+            fix="let fewer things fail at once, or look at assay predict fabric --fail …",
+        )
+    slowed = replace(one, gpu=slowed_gpu(one.gpu, harm.gpu_part))
+    words = [f"{failure}" for failure in harm.conditions.failures]
+    told = (f"failed: {', '.join(words)}",) if words else ()
+    return predict(slowed, ImpairedNetwork(network, harm.slowdown), assumptions=(*assumed, *told))
 
 
 def timeline(predicted: Predicted) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from assay.catalog.messages import Texts
 from assay.domain.cluster import Cluster
 from assay.domain.fabric import Wiring
 from assay.errors import InputError, unknown_name
+from assay.fabric.failures.impact import Conditions
 from assay.fabric.sizing import FabricSize, size_cluster_fabric
+from assay.fabric.topology.network import plain_name
 from assay.report.fabric_picture import fabric_page, fabric_svg
 from assay.units import show
 
@@ -112,3 +115,10 @@ def summary(sized: Sized) -> list[tuple[str, str]]:
         ("latency", f"{show(near, 's')} – {show(far, 's')}"),
         ("room", f"{sized.room:,}"),
     ]
+
+
+def broken_names(conditions: Conditions) -> Iterator[str]:
+    """Devices to mark in the picture: those that failures name, and both ends of links."""
+    for failure in conditions.failures:
+        if failure.kind in ("switch", "link"):
+            yield from (plain_name(part.partition("[")[0]) for part in failure.what.split("-"))

@@ -90,9 +90,7 @@ class Found:
         return narrow / 2
 
 
-def read_found(
-    files: Sequence[Path], *, against: str | None = None, placement: str | None = None
-) -> Found:
+def read_found(files: Sequence[Path], *, against: str | None = None, placement: str | None = None) -> Found:
     """Read discovery and route files, whichever they are. Raises `InputError` with file:line."""
     cabling: Cabling | None = None
     routes: list[tuple[SwitchRoutes, ...]] = []
@@ -220,7 +218,11 @@ def _table_load(network: Network, tables: Tables, wanted: Flows) -> Load:
     rate = np.repeat([cable.Bps for cable in network.cables], 2)
     seconds = carried / rate
     at = int(np.argmax(seconds))
-    nic = [k for k, c in enumerate(network.cables) if network.devices[c.a].is_adapter != network.devices[c.b].is_adapter]
+    nic = [
+        k
+        for k, c in enumerate(network.cables)
+        if network.devices[c.a].is_adapter != network.devices[c.b].is_adapter
+    ]
     ideal = float(seconds.reshape(-1, 2)[nic].max(initial=0.0))
     cable = network.cables[at // 2]
     ends = (f"{cable.a}[{cable.a_port}]", f"{cable.b}[{cable.b_port}]")

@@ -13,7 +13,9 @@ from assay.codec.job import load_job, parameter_value
 from assay.domain.cluster import Cluster
 from assay.domain.job import Job, PublishedRun
 from assay.errors import InputError, unknown_name
+from assay.fabric.failures.impact import Conditions, Impact, impact
 from assay.predict.fabric_network import FabricNetwork
+from assay.predict.impaired import ImpairedNetwork
 from assay.predict.jobs.price import JobPrediction, ScalingPoint, predict_job, scaling, settings
 from assay.predict.network import LinkNetwork, Network
 
@@ -27,6 +29,8 @@ class PredictedJob:
     strong: tuple[ScalingPoint, ...]
     weak: tuple[ScalingPoint, ...]
     published: tuple[tuple[PublishedRun, float | None], ...]
+    impact: Impact | None = None
+    healthy_s: float | None = None
 
 
 def is_job(said: str) -> bool:
@@ -37,16 +41,31 @@ def is_job(said: str) -> bool:
     return said.strip().lower() in job_ids()
 
 
-def predict_named_job(system: str, nodes: int, workload: str, said: Sequence[str]) -> PredictedJob:
-    """The step of a job on `nodes` nodes; `said` are parameters as `name=value`. Raises `InputError`."""
+def predict_named_job(
+    system: str, nodes: int, workload: str, said: Sequence[str], conditions: Conditions | None = None
+) -> PredictedJob:
+    """The step of a job on `nodes` nodes; `said` are parameters as `name=value`. Raises `InputError`.
+
+    `conditions` are what is wrong on all of them; smaller numbers of nodes are of the healthy fabric.
+    """
     path = Path(workload)
     found = load_job(path) if path.is_file() else job(workload)
     built = read_cluster(system).of(nodes)
     values = settings(found, _values(found, said))
     grows = any(parameter.grows for parameter in found.parameters)
+    network = network_of(built)
+    harm = impact(built, conditions) if conditions is not None and conditions.any else None
+    healthy = predict_job(found, built, values, network)
+    result = healthy
+    if harm is not None:
+        result = predict_job(
+            found, built, values, ImpairedNetwork(network, harm.slowdown), gpu_part=harm.gpu_part
+        )
     return PredictedJob(
         cluster=built,
-        prediction=predict_job(found, built, values, network_of(built)),
+        prediction=result,
+        impact=harm,
+        healthy_s=None if harm is None else healthy.step_s,
         strong=scaling(found, built, values, network_of, weak=False),
         weak=scaling(found, built, values, network_of, weak=True) if grows else (),
         published=tuple((run, _modelled_s(found, run)) for run in found.published),

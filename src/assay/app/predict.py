@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
+from assay.app.options import failing, json_option
 from assay.app.predict_collective import collective
 from assay.app.predict_fabric import fabric
+from assay.app.predict_impact import impact_object, show_impact
 from assay.app.predict_job import show_job
 
 if TYPE_CHECKING:
@@ -71,6 +72,10 @@ predict.add_command(fabric)
     metavar="FILE",
     help="Write the pipeline as a timeline that Perfetto opens.",
 )
+@failing
+@click.option(
+    "--adaptive/--no-adaptive", default=None, help="Adaptive routing.  [default: as the fabric has it]"
+)
 @json_option
 def step(
     cluster: str,
@@ -86,6 +91,12 @@ def step(
     explain: bool,
     sensitivity: bool,
     trace: Path | None,
+    fail: tuple[str, ...],
+    degrade: tuple[str, ...],
+    loss: float,
+    ecmp: bool,
+    repeat: str | None,
+    adaptive: bool | None,
     as_json: bool,
 ) -> int:
     """Predict the time of one training step: where it goes, how sure that is, and what would change it.
@@ -94,9 +105,14 @@ def step(
     """
     from assay.api.predicting import PredictOptions, predict_step, timeline
     from assay.api.predicting_jobs import is_job, predict_named_job
+    from assay.fabric.failures.impact import Conditions
 
+    conditions = Conditions.of(
+        fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat
+    )
     if is_job(workload):
-        return show_job(predict_named_job(cluster, nodes, workload, settings), as_json=as_json)
+        done_job = predict_named_job(cluster, nodes, workload, settings, conditions)
+        return show_job(done_job, as_json=as_json)
     if global_batch is None or settings:
         raise click.UsageError(
             "--set is for jobs, not for models" if settings else "a model needs --global-batch"
@@ -113,6 +129,7 @@ def step(
             stack=stack,
             tokens=tokens,
             sensitivity=sensitivity,
+            conditions=conditions,
         )
     )
     if trace:
@@ -158,6 +175,7 @@ def _answer(done: Predicted) -> dict[str, object]:
             for e in done.effects
         ],
         "extrapolated": list(p.extrapolated),
+        **({} if done.impact is None else impact_object(done.impact, done.healthy_s, p.step_time_s.value)),
     }
 
 
@@ -200,6 +218,8 @@ def _show(done: Predicted, *, explain: bool) -> None:
         click.echo(f"assumed: {line}")
     for line in p.extrapolated:
         click.echo(f"extrapolated: {line}")
+    if done.impact is not None:
+        show_impact(done.impact, done.healthy_s, t.value)
     if done.effects:
         click.echo("\nwhat moves the answer (each input 10 % larger, or the setting named)")
         for effect in done.effects:

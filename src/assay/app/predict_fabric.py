@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
+from assay.app.options import failing, json_option
+from assay.app.predict_impact import impact_object, show_impact
 
 if TYPE_CHECKING:
     from assay.api.predicting_fabric import Sized
+    from assay.fabric.failures.sweep import Swept
 
 
 @click.command(name="fabric")
@@ -31,8 +33,18 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="The fabric as found: ibnetdiscover, iblinkinfo, dump_fts, topology.conf, a cabling CSV; repeat it.",
 )
-@click.option("--against", metavar="FILE|NAME", help="Its design: a design, cluster or cabling file, a system.")
+@click.option(
+    "--against", metavar="FILE|NAME", help="Its design: a design, cluster or cabling file, a system."
+)
 @click.option("--placement", metavar="NODES", help="Nodes of a job, in order: node[000-031],node040.")
+@failing
+@click.option(
+    "--adaptive/--no-adaptive", default=None, help="Adaptive routing.  [default: as the fabric has it]"
+)
+@click.option("--sharp", is_flag=True, help="Trees that add up in the switches: their limits and their gain.")
+@click.option(
+    "--sweep", is_flag=True, help="What the failure of one of each class of link and switch leaves."
+)
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it.")
 @click.option(
     "--html",
@@ -54,6 +66,14 @@ def fabric(
     files: tuple[Path, ...],
     against: str | None,
     placement: str | None,
+    fail: tuple[str, ...],
+    degrade: tuple[str, ...],
+    loss: float,
+    ecmp: bool,
+    repeat: str | None,
+    adaptive: bool | None,
+    sharp: bool,
+    sweep: bool,
     svg: Path | None,
     html: Path | None,
     lang: str,
@@ -64,8 +84,12 @@ def fabric(
     Switches and cables by tier, bisection, hops, latency, oversubscription; of a fabric that was found also
     what its routes carry. Exit code 1 where the cabling has a fault.
     """
-    from assay.api.predicting_fabric import size_fabric_of, write_pictures
+    from assay.api.predicting_fabric import broken_names, size_fabric_of, write_pictures
+    from assay.app.predict_sharp import sharp_object, show_sharp
     from assay.errors import InputError
+    from assay.fabric.failures.impact import Conditions, impact
+    from assay.fabric.failures.sweep import sweep_cluster
+    from assay.fabric.sharp_trees import sharp_trees
 
     if files:
         from assay.app.predict_found import show_found
@@ -78,12 +102,49 @@ def fabric(
     sized = size_fabric_of(
         system, nodes, radix=radix, oversubscription=oversubscription, planes=planes, wiring=wiring
     )
-    write_pictures(sized, svg=svg, html=html, lang=lang)
+    asked = Conditions.of(fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat)
+    cluster = sized.cluster
+    harm = impact(cluster, asked) if asked.any else None
+    swept = tuple(sweep_cluster(cluster, asked.routing)) if sweep else ()
+    tree = sharp_trees(cluster) if sharp else None
+    write_pictures(sized, svg=svg, html=html, lang=lang, broken=tuple(broken_names(asked)))
     if as_json:
-        click.echo(json.dumps(_answer(sized), indent=1))
-    else:
-        _show(sized)
+        answer = _answer(sized) | ({} if harm is None else impact_object(harm))
+        answer |= {"sweep": [_swept(one) for one in swept]} if sweep else {}
+        answer |= {} if tree is None else {"sharp": sharp_object(tree)}
+        click.echo(json.dumps(answer, indent=1))
+        return 0
+    _show(sized)
+    if harm is not None:
+        show_impact(harm)
+    if tree is not None:
+        show_sharp(tree)
+    _show_sweep(swept)
     return 0
+
+
+def _swept(one: Swept) -> dict[str, object]:
+    return {
+        "class": one.name,
+        "count": one.count,
+        "failure": str(one.failure),
+        "remaining_frac": one.left.pattern_frac,
+        "bisection_frac": one.left.bisection_frac,
+        "stranded_flows": one.left.stranded,
+    }
+
+
+def _show_sweep(swept: tuple[Swept, ...]) -> None:
+    if swept:
+        click.echo(
+            f"\n{'one fails of':<16} {'alike':>8} {'ring':>7} {'tree':>7} {'all-to-all':>11} {'bisection':>10}"
+        )
+    for one in swept:
+        part = one.left.pattern_frac
+        click.echo(
+            f"{one.name:<16} {one.count:8,} {part['ring']:7.1%} {part['tree']:7.1%} "
+            f"{part['all_to_all']:11.1%} {one.left.bisection_frac:10.2%}"
+        )
 
 
 def _answer(sized: Sized) -> dict[str, object]:

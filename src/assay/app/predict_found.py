@@ -93,4 +93,6 @@ def _show(found: Found, texts: Texts) -> None:
             click.echo(f"   {proof.file}:{proof.line}")
         click.echo("".join(f"   • {fix}\n" for fix in text.fixes), nl=False)
     if not found.findings:
-        click.echo("\nno fault in the cabling" + ("" if found.design else " (no design was given: --against)"))
+        click.echo(
+            "\nno fault in the cabling" + ("" if found.design else " (no design was given: --against)")
+        )

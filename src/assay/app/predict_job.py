@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.app.predict_impact import impact_object, show_impact
+
 if TYPE_CHECKING:
     from assay.api.predicting_jobs import PredictedJob
     from assay.predict.jobs.price import ScalingPoint
@@ -61,6 +63,7 @@ def _answer(done: PredictedJob) -> dict[str, object]:
         "assumptions": _assumed(done),
         "extrapolated": ["no measured run of this kind stands behind the range"],
         "source": p.job.source,
+        **({} if done.impact is None else impact_object(done.impact, done.healthy_s, p.step_s)),
     }
 
 
@@ -111,6 +114,8 @@ def _show(done: PredictedJob) -> None:
         click.echo(f"\npublished: {run.what}: {run.figure}\n  {run.gpus:,} on {run.system} [{run.source}]")
         if modelled_s is not None:
             click.echo(f"  the model on {run.cluster}, as many GPUs: {show(modelled_s, 's')}")
+    if done.impact is not None:
+        show_impact(done.impact, done.healthy_s, step_s)
     for line in _assumed(done):
         click.echo(f"assumed: {line}")
     click.echo(f"source: {p.job.source}")

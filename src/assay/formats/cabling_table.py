@@ -134,4 +134,3 @@ def _places(head: list[str]) -> dict[str, int]:
     return {
         name: head.index(word) for name, words in _COLUMNS.items() for word in words[::-1] if word in head
     }
-

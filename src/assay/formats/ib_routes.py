@@ -1,7 +1,7 @@
 """Forwarding tables of InfiniBand switches: dump_fts, dump_lfts, ibroute, and opensm's own dump (opensm.fdbs).
 
-    Unicast lids [0x0-0x4c] of switch DR path slid 0; dlid 0; 0,1 guid 0x0000000000100070 (leaf007):
-    0x0001 009 : (Channel Adapter portguid 0x00000000002000c1: 'host00000')
+Unicast lids [0x0-0x4c] of switch DR path slid 0; dlid 0; 0,1 guid 0x0000000000100070 (leaf007):
+0x0001 009 : (Channel Adapter portguid 0x00000000002000c1: 'host00000')
 """
 
 from __future__ import annotations
@@ -51,7 +51,11 @@ def parse_ib_routes(lines: Iterable[str], file: str) -> tuple[SwitchRoutes, ...]
             groups = match.groupdict()
             found.append(
                 SwitchRoutes(
-                    guid=_plain(groups["guid"]), name=groups.get("name") or "", line=number, port={}, adapter={}
+                    guid=_plain(groups["guid"]),
+                    name=groups.get("name") or "",
+                    line=number,
+                    port={},
+                    adapter={},
                 )
             )
             closed = match.re is _OPENSM_HEAD

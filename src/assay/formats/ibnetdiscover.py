@@ -1,7 +1,7 @@
 """ibnetdiscover: a block for each switch and adapter, a line for each of its ports that has a cable.
 
-    Switch  16 "S-0000000000100070"  # "leaf007" base port 0 lid 37 lmc 0
-    [1]     "H-0000000000200440"[1](200441)  # "host00056" lid 26 4xHDR
+Switch  16 "S-0000000000100070"  # "leaf007" base port 0 lid 37 lmc 0
+[1]     "H-0000000000200440"[1](200441)  # "host00056" lid 26 4xHDR
 """
 
 from __future__ import annotations
@@ -57,7 +57,14 @@ def parse_ibnetdiscover(lines: Iterable[str], file: str) -> Cabling:
                 lids[int(lid[1])] = here
             speed = _SPEED.findall(match["rest"].rpartition('"')[2])
             said.append(
-                (here, int(match["port"]), match["peer"], int(match["peer_port"]), number, speed[-1] if speed else "")
+                (
+                    here,
+                    int(match["port"]),
+                    match["peer"],
+                    int(match["peer_port"]),
+                    number,
+                    speed[-1] if speed else "",
+                )
             )
         elif line and not line.startswith("#") and not _KEYS.match(line):
             raise InputError(

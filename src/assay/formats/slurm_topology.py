@@ -1,7 +1,7 @@
 """Slurm's topology.conf: switches with the nodes or the switches below them, in Slurm's ranges.
 
-    SwitchName=leaf0 Nodes=node[00-31]
-    SwitchName=spine0 Switches=leaf[0-7]
+SwitchName=leaf0 Nodes=node[00-31]
+SwitchName=spine0 Switches=leaf[0-7]
 """
 
 from __future__ import annotations

@@ -145,4 +145,4 @@ def _paths(
 def _normed(share: Floats, which: NDArray[np.bool_]) -> Floats:
     """Rows that add up to 1, for some classes; the others, and rows of nothing, are 0."""
     total = share.sum(axis=1, keepdims=True)
-    return np.divide(share, total, out=np.zeros_like(share), where=which[:, None] & (total > 0))
+    return np.asarray(np.divide(share, total, out=np.zeros_like(share), where=which[:, None] & (total > 0)))

@@ -1,10 +1,10 @@
 """Failures as people name them, and the network without what failed.
 
-    link:leaf3-spine1   one cable of the bundle between two switches; link:leaf3[17] the cable in that port
-    switch:spine2       a switch with all its cables
-    rail:4              all adapters of a rail
-    nic:node07/mlx5_3   one adapter
-    gpu:node89/1@0.8    a GPU that runs at a part of its speed; without @ it is dead, and its node with it
+link:leaf3-spine1   one cable of the bundle between two switches; link:leaf3[17] the cable in that port
+switch:spine2       a switch with all its cables
+rail:4              all adapters of a rail
+nic:node07/mlx5_3   one adapter
+gpu:node89/1@0.8    a GPU that runs at a part of its speed; without @ it is dead, and its node with it
 """
 
 from __future__ import annotations

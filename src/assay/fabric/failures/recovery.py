@@ -87,7 +87,9 @@ def recovery(
         moments.append(Moment(at_s=patience_s, what=what))
         return _ordered(moments, healed_s, None)
     if healed_s > patience_s:
-        moments.append(Moment(at_s=patience_s, what=f"connections give up after {retries} repeats; the job ends"))
+        moments.append(
+            Moment(at_s=patience_s, what=f"connections give up after {retries} repeats; the job ends")
+        )
         return _ordered(moments, healed_s, None)
     # What was on the way is lost; with its route back it is asked for again by the next packet (NAK), but a
     # sender that stood still waits for its own timer.
@@ -112,6 +114,4 @@ def _heal(moments: list[Moment], adapters: int, transport: Transport, routing: s
 
 
 def _ordered(moments: list[Moment], healed_s: float, stall_s: float | None) -> Recovery:
-    return Recovery(
-        moments=tuple(sorted(moments, key=lambda m: m.at_s)), healed_s=healed_s, stall_s=stall_s
-    )
+    return Recovery(moments=tuple(sorted(moments, key=lambda m: m.at_s)), healed_s=healed_s, stall_s=stall_s)

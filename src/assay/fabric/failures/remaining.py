@@ -67,7 +67,9 @@ class Healthy:
         self.nodes = list(nodes or dict.fromkeys(device.node for device in network.adapters))
         first = next(iter(self.planes.values()))
         self.flows = {pattern: flows(pattern, first.adapters, self.nodes) for pattern in PATTERNS}
-        self.seconds = {plane: self._times(network, tiers, self.flows) for plane, tiers in self.planes.items()}
+        self.seconds = {
+            plane: self._times(network, tiers, self.flows) for plane, tiers in self.planes.items()
+        }
 
     def after(self, failures: Sequence[Failure]) -> Remaining:
         """What the failures leave. Planes carry equal parts, and a collective waits for the slowest."""
@@ -112,7 +114,9 @@ class Healthy:
         if self.routing == "static" and len(network.adapters) <= MOST_TABLED:
             tables, rates = d_mod_k(network), np.repeat([cable.Bps for cable in network.cables], 2)
             loads = {name: tables.loads(one) for name, one in wanted.items()}
-            return {name: (float((load / rates).max(initial=0.0)), lost) for name, (load, lost) in loads.items()}
+            return {
+                name: (float((load / rates).max(initial=0.0)), lost) for name, (load, lost) in loads.items()
+            }
         paths = Paths.of(tiers)
         return {name: self._spread_time(tiers, one, paths) for name, one in wanted.items()}
 
@@ -164,4 +168,3 @@ def _bisection(tiers: Tiers) -> float:
     levels = [float(tiers.nic_Bps.sum())]
     levels += [float(bundle.sum()) for bundle in (tiers.up, tiers.top) if bundle.size]
     return min(levels) / 2
-

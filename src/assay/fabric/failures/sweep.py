@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from assay.domain.cluster import Cluster
 from assay.fabric.failures.breakage import Failure
+from assay.fabric.failures.impact import network_of, usual_routing
 from assay.fabric.failures.remaining import Healthy, Remaining
 from assay.fabric.topology.network import Network
 
@@ -21,6 +23,13 @@ class Swept:
     count: int
     failure: Failure
     left: Remaining
+
+
+def sweep_cluster(cluster: Cluster, routing: str | None = None) -> Iterator[Swept]:
+    """The sweep of a described cluster's fabric, as it is routed unless said otherwise."""
+    fabric = cluster.fabric
+    usual = "adaptive" if fabric is None else usual_routing(fabric)
+    return sweep(network_of(cluster), routing=routing or usual)
 
 
 def sweep(network: Network, *, routing: str = "adaptive") -> Iterator[Swept]:

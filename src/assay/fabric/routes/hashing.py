@@ -1,6 +1,7 @@
 """ECMP: every flow is hashed onto one of its shortest paths, and some cables draw several flows.
 
-The share of a flow is bound by the fullest cable on its way; a ring goes at the pace of its slowest flow.
+A collective waits for its slowest flow, so that the fullest cable decides: its flows over its bandwidth, held
+against those of the busiest NIC.
 A seed stands for one draw of ports and queue pairs, as a new run of a job makes it.
 """
 
@@ -21,10 +22,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collisions:
-    """Flows on the fullest cable over the flows that it would carry if all were spread evenly, by seed.
-
-    `slowdown` [seed] is what the slowest flow loses: at least 1, 1 where no cable is oversubscribed.
-    """
+    """`slowdown` [seed]: time of the fullest cable over that of the busiest NIC, at least 1."""
 
     slowdown: Floats
 
@@ -41,33 +39,34 @@ class Collisions:
 def collisions(
     tiers: Tiers, flows: Flows, seeds: int, *, paths_per_flow: int = 1, first_seed: int = 0
 ) -> Collisions:
-    """Hash the flows that leave their leaf, for `seeds` seeds. `paths_per_flow`: queue pairs of a flow.
-
-    A link's load is in flows over its bandwidth, held against a NIC's: below 1 the NIC binds.
-    """
+    """Hash the flows that leave their leaf, for `seeds` seeds. `paths_per_flow`: queue pairs of a flow."""
     if seeds < 1 or paths_per_flow < 1:
         raise InputError(f"{seeds} seeds of {paths_per_flow} paths a flow", fix="use 1 or more of both")
     flows = flows.listed()
     source, target = tiers.leaf_of[flows.sender], tiers.leaf_of[flows.receiver]
-    # A NIC's flows share its rate.
-    share = tiers.nic_Bps / np.maximum(np.bincount(flows.sender, minlength=len(tiers.adapters)), 1)
+    sent, received = (
+        np.bincount(ends, minlength=len(tiers.adapters)) for ends in (flows.sender, flows.receiver)
+    )
+    busiest_s = float(
+        (np.maximum(sent, received)[tiers.nic_Bps > 0] / tiers.nic_Bps[tiers.nic_Bps > 0]).max(initial=0)
+    )
     away = np.flatnonzero((source != target) & (source >= 0) & (target >= 0))
     slowdown = np.ones(seeds)
     if not away.size:
         return Collisions(slowdown=slowdown)
     source, target = np.repeat(source[away], paths_per_flow), np.repeat(target[away], paths_per_flow)
-    nic = np.repeat(share[flows.sender[away]], paths_per_flow) / paths_per_flow
-    draw = _Draw(tiers, source, target, nic)
+    draw = _Draw(tiers, source, target)
     for seed in range(seeds):
-        slowdown[seed] = max(1.0, draw.fullest(np.random.default_rng(first_seed + seed)))
+        fullest_s = draw.fullest_s(np.random.default_rng(first_seed + seed)) / paths_per_flow
+        slowdown[seed] = max(1.0, fullest_s / busiest_s)
     return Collisions(slowdown=slowdown)
 
 
 class _Draw:
     """The cables that flows may take, set out once: a bundle's cables have consecutive numbers."""
 
-    def __init__(self, tiers: Tiers, source: Ints, target: Ints, nic_Bps: Floats) -> None:
-        self.tiers, self.source, self.target, self.nic_Bps = tiers, source, target, nic_Bps
+    def __init__(self, tiers: Tiers, source: Ints, target: Ints) -> None:
+        self.tiers, self.source, self.target = tiers, source, target
         self.up_first = _first_of(tiers.up_count)
         self.top_first = _first_of(tiers.top_count)
         self.up_Bps = _each(tiers.up, tiers.up_count)
@@ -79,12 +78,12 @@ class _Draw:
         reach = (tiers.up_count[source] > 0) & ((tiers.top_count > 0) @ (through[target] > 0).T > 0).T
         self.far = np.cumsum(np.where(reach, tiers.up_count[source], 0), axis=1)
 
-    def fullest(self, rng: np.random.Generator) -> float:
-        """The largest load over bandwidth of one draw, in units of the NICs' rate."""
+    def fullest_s(self, rng: np.random.Generator) -> float:
+        """Seconds of a byte of every flow on the fullest cable of one draw."""
         t = self.tiers
         spine = _choose(rng, np.where(self.over_core[:, None], self.far, self.near))
         up = self._cable(rng, self.up_first, t.up_count, self.source, spine)
-        loads = [self._load(up, self.up_Bps)]
+        loads = [_time_s(up, self.up_Bps)]
         last = spine
         over = np.flatnonzero(self.over_core)
         if over.size:
@@ -94,19 +93,18 @@ class _Draw:
             last[over] = _choose(rng, np.cumsum(options, axis=1))
             for side in (spine[over], last[over]):
                 cable = self._cable(rng, self.top_first, t.top_count, side, core)
-                loads.append(self._load(cable, self.top_Bps, over))
+                loads.append(_time_s(cable, self.top_Bps))
         down = self._cable(rng, self.up_first, t.up_count, self.target, last)
-        loads.append(self._load(down, self.up_Bps))
+        loads.append(_time_s(down, self.up_Bps))
         return max(loads)
 
     def _cable(self, rng: np.random.Generator, first: Ints, count: Ints, a: Ints, b: Ints) -> Ints:
         size = np.maximum(count[a, b], 1)
         return np.asarray(first[a, b] + np.minimum((rng.random(a.size) * size).astype(np.int64), size - 1))
 
-    def _load(self, cable: Ints, Bps: Floats, which: Ints | None = None) -> float:
-        nic = self.nic_Bps if which is None else self.nic_Bps[which]
-        load = np.bincount(cable, weights=nic, minlength=Bps.size)
-        return float((load / Bps).max())
+
+def _time_s(cable: Ints, Bps: Floats) -> float:
+    return float((np.bincount(cable, minlength=Bps.size) / Bps).max())
 
 
 def _choose(rng: np.random.Generator, cumulated: Ints) -> Ints:

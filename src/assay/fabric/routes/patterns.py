@@ -49,9 +49,7 @@ class Flows:
             first, second = np.divmod(np.arange(group.size * group.size), max(group.size, 1))
             senders.append(group[first[first != second]])
             receivers.append(group[second[first != second]])
-        return Flows(
-            pattern=self.pattern, sender=np.concatenate(senders), receiver=np.concatenate(receivers)
-        )
+        return Flows(pattern=self.pattern, sender=np.concatenate(senders), receiver=np.concatenate(receivers))
 
 
 def flows(pattern: str, adapters: Sequence[Device], nodes: Sequence[str] | None = None) -> Flows:

@@ -75,9 +75,7 @@ def _matched(found: Network, design: Network) -> dict[str, str]:
         wanted = plain.get(plain_name(device.name)) or plain.get(_by_rail(device))
         if wanted is None:
             kinds = "adapters" if device.is_adapter else "switches"
-            counts = [
-                len(n.adapters) if device.is_adapter else len(n.switches()) for n in (found, design)
-            ]
+            counts = [len(n.adapters) if device.is_adapter else len(n.switches()) for n in (found, design)]
             raise InputError(
                 f"{device.name} is not in the design, which has {counts[1]} {kinds}; the file has {counts[0]}",
                 where=f"{found.name}:{device.line}" if device.line else found.name,
@@ -118,9 +116,7 @@ def _same(found: Cable | None, wanted: Cable) -> bool:
     return found is not None and found.ends == wanted.ends
 
 
-def _chains(
-    wanted: Sequence[Cable], found: Sequence[Cable]
-) -> Iterator[tuple[list[Cable], list[Cable]]]:
+def _chains(wanted: Sequence[Cable], found: Sequence[Cable]) -> Iterator[tuple[list[Cable], list[Cable]]]:
     """Wanted and found cables that share ends, chain by chain."""
     at: dict[End, list[tuple[int, Cable]]] = {}
     for kind, cables in enumerate((wanted, found)):
@@ -153,9 +149,7 @@ def _down(design: Network, absent: set[str]) -> list[str]:
     return [d.name for d in design.switches() if d.name in absent] + whole
 
 
-def _told(
-    wanted: list[Cable], found: list[Cable], design: Network, absent: set[str]
-) -> Iterator[Fault]:
+def _told(wanted: list[Cable], found: list[Cable], design: Network, absent: set[str]) -> Iterator[Fault]:
     """The faults of one chain: each found cable that should not be, or wanted cables of which none is."""
     pairs = [Counter(frozenset((c.a, c.b)) for c in cables) for cables in (wanted, found)]
     if pairs[0] == pairs[1]:
@@ -183,7 +177,9 @@ def _kind(cable: Cable, design: Network, *, swapped: bool) -> str:
         return "CABLE_WRONG_LEVEL"
     if low.is_adapter and low.rail is not None:
         rails = {
-            design.devices[c.a].rail for c in design.cables if c.b == high.name and design.devices[c.a].is_adapter
+            design.devices[c.a].rail
+            for c in design.cables
+            if c.b == high.name and design.devices[c.a].is_adapter
         }
         if rails and low.rail not in rails:
             return "CABLE_CROSS_RAIL"

@@ -86,4 +86,3 @@ def _tiers(
 def _named_tier(name: str) -> int | None:
     said = name.lower()
     return next((tier for word, tier in sorted(_WORDS.items(), reverse=True) if word in said), None)
-

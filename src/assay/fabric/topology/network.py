@@ -113,7 +113,7 @@ class Network:
             return self.devices[text]
         found = self._by_plain_name().get(plain_name(text))
         if found is None:
-            raise unknown_name("device", text, self.devices)
+            raise unknown_name("device", text, self._by_plain_name())
         return self.devices[found]
 
     def _by_plain_name(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
 from assay.domain.job import Job, Phase
 from assay.errors import InputError, unknown_name
+from assay.predict.impaired import slowed_gpu
 from assay.predict.jobs.formula import evaluate
 from assay.predict.network import Network
 
@@ -79,11 +80,17 @@ def settings(job: Job, said: Mapping[str, float]) -> dict[str, float]:
     return known | dict(said)
 
 
-def predict_job(job: Job, cluster: Cluster, values: Mapping[str, float], network: Network) -> JobPrediction:
-    """A step of `job` on all nodes of `cluster`, one rank a GPU. Raises `InputError` with the formula."""
+def predict_job(
+    job: Job, cluster: Cluster, values: Mapping[str, float], network: Network, *, gpu_part: float = 1.0
+) -> JobPrediction:
+    """A step of `job` on all nodes of `cluster`, one rank a GPU. Raises `InputError` with the formula.
+
+    All wait for the slowest GPU, which runs at `gpu_part` of its speed.
+    """
     gpu = cluster.node.gpu
     if gpu is None:
         raise InputError(f"the GPU of {cluster.id} is not known by name", fix="name gpu: in the cluster file")
+    gpu = slowed_gpu(gpu, gpu_part)
     names = dict(values) | {
         "ranks": float(cluster.gpus),
         "nodes": float(cluster.count),
