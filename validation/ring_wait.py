@@ -47,8 +47,7 @@ def main(rank: int, port: int, steps: int, runs: int, hosts: list[str]) -> None:
             else:
                 (start_s,) = struct.unpack("d", receive(8))
                 onward.sendall(struct.pack("d", start_s))
-        while time.monotonic() < start_s:
-            pass
+        time.sleep(max(0.0, start_s - time.monotonic()))
         began = time.monotonic()
         for _ in range(steps):
             onward.sendall(message)

@@ -11,7 +11,7 @@ from assay.catalog.clusters import cluster, cluster_ids, load_cluster
 from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
 from assay.domain.cluster import Cluster
 from assay.domain.layout import parse_layout
-from assay.domain.workload import Workload
+from assay.domain.workload import Transformer, Workload
 from assay.errors import InputError
 from assay.fabric.failures.impact import Conditions, Impact, impact
 from assay.predict.impaired import ImpairedNetwork, slowed_gpu
@@ -154,17 +154,21 @@ def read_cluster(said: str) -> Cluster:
 
 
 def _workload(options: PredictOptions) -> Workload:
-    path = Path(options.workload)
+    shape = read_model(options.workload)
+    return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
+
+
+def read_model(said: str) -> Transformer:
+    """A shipped model by name, or one from a config.json, Megatron-LM arguments or YAML."""
+    path = Path(said)
     if path.suffix == ".json" or path.is_dir():
         file = path / "config.json" if path.is_dir() else path
-        shape = model_from_config("\n".join(text_lines(file)), where=str(file))
-    elif path.suffix in (".yaml", ".yml", ".toml"):
-        shape = model_from_file(path)
-    elif path.suffix in (".sh", ".args", ".txt") and path.is_file():
-        shape = model_from_megatron("\n".join(text_lines(path)), where=str(path))
-    else:
-        shape = model(options.workload)
-    return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
+        return model_from_config("\n".join(text_lines(file)), where=str(file))
+    if path.suffix in (".yaml", ".yml", ".toml"):
+        return model_from_file(path)
+    if path.suffix in (".sh", ".args", ".txt") and path.is_file():
+        return model_from_megatron("\n".join(text_lines(path)), where=str(path))
+    return model(said)
 
 
 def model_names() -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from assay.app.predict_collective import collective
 from assay.app.predict_fabric import fabric
 from assay.app.predict_impact import impact_object, show_impact
 from assay.app.predict_job import show_job
+from assay.app.predict_memory_pool import memory_pool
 
 if TYPE_CHECKING:
     from assay.api.predicting import Predicted
@@ -38,6 +39,7 @@ def predict() -> None:
 
 predict.add_command(collective)
 predict.add_command(fabric)
+predict.add_command(memory_pool)
 
 
 @predict.command()

@@ -21,6 +21,7 @@ LANE_Gbps = {
     "XDR": 200.0,
 }
 _RATE = re.compile(r"(?P<lanes>\d+)x(?P<speed>[A-Z]+\d*)", re.IGNORECASE)
+_MANAGED = re.compile(r"MF0;(?P<host>[^:]+):[^/]+(?P<part>(?:/\w+)*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,15 @@ class Cabling:
     cables: tuple[FoundCable, ...]
     ignored: int = 0
     adapter_at: Mapping[int, str] = field(default_factory=dict)
+
+
+def device_name(said: str) -> str:
+    """A managed switch's name without what its firmware puts around it: `MF0;leaf7:MQM9700/U1` is leaf7."""
+    match = _MANAGED.fullmatch(said.strip())
+    if match is None:
+        return said.strip()
+    part = match["part"]
+    return match["host"] if part in ("/U1", "") else f"{match['host']}{part}"
 
 
 def rate_Bps(rate: str) -> float | None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from assay.errors import InputError
-from assay.formats.cabling import LANE_Gbps, Cabling, FoundCable, FoundDevice, both_ends, rate_Bps
+from assay.formats.cabling import (
+    LANE_Gbps,
+    Cabling,
+    FoundCable,
+    FoundDevice,
+    both_ends,
+    device_name,
+    rate_Bps,
+)
 from assay.formats.ib_tools import FabricLink, LinkReader
 
 #: Signalling rate of a lane as iblinkinfo prints it → name of the speed.
@@ -40,13 +48,14 @@ def parse_iblinkinfo(lines: Iterable[str], file: str) -> Cabling:
     rows = [row for row in reader.records if isinstance(row, FabricLink)]
     devices: dict[str, FoundDevice] = {}
     for row in rows:
-        devices.setdefault(row.owner, FoundDevice(name=row.owner, adapter=row.is_adapter, line=row.line))
+        name = device_name(row.owner)
+        devices.setdefault(name, FoundDevice(name=name, adapter=row.is_adapter, line=row.line))
     said = [
         (
             FoundCable(
-                a=row.owner,
+                a=device_name(row.owner),
                 a_port=row.port,
-                b=row.peer,
+                b=device_name(row.peer),
                 b_port=row.peer_port,
                 line=row.line,
                 rate=_rate(row),

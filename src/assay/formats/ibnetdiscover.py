@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from assay.errors import InputError
-from assay.formats.cabling import Cabling, FoundCable, FoundDevice, both_ends, rate_Bps
+from assay.formats.cabling import Cabling, FoundCable, FoundDevice, both_ends, device_name, rate_Bps
 
 _HEAD = re.compile(r'^(?P<kind>Switch|Ca|Rt)\s+(?P<ports>\d+)\s+"(?P<id>[^"]+)"\s*#\s*"(?P<name>[^"]*)"')
 _PORT = re.compile(
@@ -46,7 +46,7 @@ def parse_ibnetdiscover(lines: Iterable[str], file: str) -> Cabling:
                     where=f"{file}:{number}",
                     fix="is the file put together from two?",
                 )
-            names[here] = match["name"].strip() or here
+            names[here] = device_name(match["name"]) or here
             devices[here] = FoundDevice(
                 name=names[here], adapter=match["kind"] != "Switch", line=number, guid=here.partition("-")[2]
             )
@@ -115,5 +115,5 @@ def _joined(
         ),
         cables=both_ends(file, cables, {called[key]: devices[key].line for key in kept}),
         ignored=len(skipped),
-        adapter_at={lid: called[key] for lid, key in lids.items() if devices[key].adapter},
+        adapter_at={lid: called[key] for lid, key in lids.items() if key in kept and devices[key].adapter},
     )

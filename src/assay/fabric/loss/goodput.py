@@ -21,8 +21,8 @@ from assay.errors import InputError, unknown_name
 REPEATS = ("lossless", "go-back-n", "selective", "reno", "cubic", "bbr")
 #: RFC 9438: C = 0.4, β = 0.7.
 _CUBIC_C, _CUBIC_BETA = 0.4, 0.7
-#: Fair windows of Reno with an acknowledgement for every packet, √(3/2) of 1/√p (Mathis et al.).
-_RENO = math.sqrt(1.5)
+#: Reno's mean window in units of 1/√p for random loss and delayed acknowledgements (Mathis et al., table 2).
+_RENO = 0.93
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

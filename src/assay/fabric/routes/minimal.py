@@ -47,17 +47,17 @@ def next_ports(tables: Tables, away: Ints) -> Bools:
 def d_mod_k(network: Network) -> Tables:
     """Tables of D-mod-K: destination d leaves by the (d mod k)-th of the k ports on a shortest way.
 
-    Counted within the ports of a tier, d is divided by what the tiers below have decided, as in
-    E. Zahavi, "Fat-tree routing and node ordering providing contention free traffic for MPI global
-    collectives" (2012). Where cables are missing, the destinations go round those that are left.
+    Higher up, d is first divided by what the switches below have decided with it, so that the destinations
+    of one cable go round the next ones: E. Zahavi, "Fat-tree routing and node ordering providing contention
+    free traffic for MPI global collectives" (2012). Where cables are missing, destinations go round those left.
     """
     tables = Tables.of(network)
-    away = distances(tables)
-    ports = next_ports(tables, away)
+    ports = next_ports(tables, distances(tables))
     count = len(tables.switches)
     tier = np.array([network.devices[name].tier or 1 for name in tables.switches])
-    homes = tables.first
-    order = _order_on_leaf(tables)
+    above = _upper_neighbours(tables, tier)
+    leaf_ports = max(int((_is_above(tables, tier)[tier == 1]).sum(axis=1).max(initial=1)), 1)
+    homes, order = tables.first, _order_on_leaf(tables)
     out = tables.port_out.copy()
     for target in np.unique(homes[(homes >= 0) & (homes < count)]):
         here = np.flatnonzero(homes == target)
@@ -65,11 +65,29 @@ def d_mod_k(network: Network) -> Tables:
         total = options.sum(axis=1)
         ranked = np.argsort(~options, axis=1, kind="stable")
         for switch in np.flatnonzero(total > 0):
+            lower = tables.far[switch, ranked[switch, 0]]
+            decided = leaf_ports ** max(int(tier[switch]) - 2, 0)
+            if tier[lower] < tier[switch]:
+                decided *= above[lower]
+            elif tier[switch] > 1:
+                decided = leaf_ports
             k = int(total[switch])
-            turn = order[here] // (k if tier[switch] > 1 else 1)
-            out[switch, here] = ranked[switch, turn % k]
+            out[switch, here] = ranked[switch, order[here] // max(int(decided), 1) % k]
     _deliver(tables, out)
     return replace(tables, port_out=out)
+
+
+def _is_above(tables: Tables, tier: Ints) -> Bools:
+    """Whether the cable at a port leads to a higher tier [switch, port]."""
+    count = len(tables.switches)
+    inner = (tables.far >= 0) & (tables.far < count)
+    return np.asarray(inner & (tier[np.where(inner, tables.far, 0)] > tier[:, None]))
+
+
+def _upper_neighbours(tables: Tables, tier: Ints) -> Ints:
+    """How many different switches above each switch it is cabled to."""
+    up = _is_above(tables, tier)
+    return np.array([len(set(far[mask])) for far, mask in zip(tables.far, up, strict=True)])
 
 
 def _order_on_leaf(tables: Tables) -> Ints:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
 from assay.domain.job import Job, Phase
@@ -198,7 +200,11 @@ class _Price:
 
     def _one(self, size: float, stride: int) -> float:
         """So many bytes to a peer `stride` ranks away, all ranks of a node at once."""
-        return float(self.network.time_s("send_recv", size, 2, stride)) if size else 0.0
+        return self._asked("send_recv", size, 2, stride) if size else 0.0
+
+    def _asked(self, op: str, size: float, ranks: int, stride: int) -> float:
+        """One answer of the network, which answers in arrays."""
+        return float(np.ravel(self.network.time_s(op, size, ranks, stride))[0])
 
     def _face_local_frac(self) -> float:
         """Of the six faces of a rank's block those whose neighbour is in the node, blocks of a node cubic."""
@@ -218,13 +224,11 @@ class _Price:
             return 0.0
         away = self.names["nodes"] > 1
         stride = int(self.names["node_gpus"]) if away else 1
-        return float(self.network.time_s("send_recv", self.amount(phase, "bytes") * (ranks - 1), 2, stride))
+        return self._asked("send_recv", self.amount(phase, "bytes") * (ranks - 1), 2, stride)
 
     def _collective(self, op: str, phase: Phase) -> float:
         ranks, stride = (max(1, round(self.amount(phase, key))) for key in ("group", "stride"))
-        return (
-            float(self.network.time_s(op, self.amount(phase, "bytes"), ranks, stride)) if ranks > 1 else 0.0
-        )
+        return self._asked(op, self.amount(phase, "bytes"), ranks, stride) if ranks > 1 else 0.0
 
     def _input(self, phase: Phase) -> float:
         return self.amount(phase, "bytes") / self._rate("read_Bps")
