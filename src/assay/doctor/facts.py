@@ -9,6 +9,7 @@ from functools import cached_property
 
 from assay.formats.artefact import Command, Reading
 from assay.formats.bandwidth_text import Matrix, PairTable, RdmaRate, TestRun
+from assay.formats.clock_text import ClockSources
 from assay.formats.dcgm import DiagResult
 from assay.formats.flight_recorder import Dump
 from assay.formats.ib_tools import Counters, FabricLink, Gid, PciDevice, Port
@@ -55,6 +56,7 @@ class Facts:
     steps: list[Step] = field(default_factory=list)
     rdma: list[RdmaRate] = field(default_factory=list)
     live: list[LiveRank] = field(default_factory=list)
+    clock_sources: list[ClockSources] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     _per_speaker: dict[tuple[str, str, str | None, str | None, int | None], int] = field(default_factory=dict)
 
@@ -117,6 +119,7 @@ _LISTS: dict[type, str] = {
     TopologyDevice: "topology_devices",
     Graph: "graphs",
     LiveRank: "live",
+    ClockSources: "clock_sources",
     RdmaRate: "rdma",
 }
 

@@ -27,6 +27,7 @@ from assay.formats import (
     nccl_xml,
     node_text,
     nvidia_smi,
+    smi_query,
     stack_text,
     torch_text,
     training_log,
@@ -56,7 +57,11 @@ _WORDS = Vocabulary(
         clock_text.SENTENCES,
     )
 )
-_BARE_ANSWERS = {"ulimit -l": "limit.memlock", "ulimit -n": "limit.nofile"}
+_BARE_ANSWERS = {
+    "ulimit -l": "limit.memlock",
+    "ulimit -n": "limit.nofile",
+    "sys/kernel/numa_balancing": "cfg.numa_balancing",
+}
 #: First part of a fact's name -> the kind of text that it is counted for.
 _KIND_OF = {
     "nccl": "nccl log",
@@ -245,9 +250,10 @@ def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
 _BEGINS = re.compile(
     r"\s*(?:#|\"|GPU|GUID|CA[ :]|Infiniband device|hca_id|==|[0-9a-f]{2,4}:[0-9a-f]{2}[:.]|\d+\s|0x|DEV|---|"
     r"Errors for|Switch|gpuId|nThread|active_mtu|max_mtu|ACSCtl|ATSCtl|\w+\s+\d+\s+\d+\s+[0-9a-f:]{15}|"
-    r"[\w/-]+[:=\s]+\d+\s*$)"
+    r"[\w/-]+[:=\s]+\d+\s*$|Link \d|link \w+/\d|\|\s|MS Name|remote  |"
+    r"index,|name,|timestamp,|gpu_|pci\.bus|uuid,)"
 )
-_HOLDS = ("GB/s", "busbw", "bandwidth", "ACSCtl", "ATSCtl", "bw", "counters/", "nThread")
+_HOLDS = ("infiniband/", "GB/s", "busbw", "bandwidth", "ACSCtl", "ATSCtl", "bw", "counters/", "nThread")
 
 
 class _Readers:
@@ -256,22 +262,32 @@ class _Readers:
     def __init__(self, file: str) -> None:
         self.tests = bandwidth_text.TestReader(file)
         self.ports = ib_tools.PortReader(file)
+        self.lspci = ib_tools.LspciReader(file)
+        self.csv = smi_query.CsvReader(file)
         self.all = (
             self.tests,
             nvidia_smi.QueryReader(file),
             nvidia_smi.TopologyReader(file),
             self.ports,
             ib_tools.CounterReader(file),
-            ib_tools.LspciReader(file),
+            self.lspci,
             ib_tools.LinkReader(file),
             ib_tools.GidReader(file),
             nvidia_smi.NvlinkReader(file),
+            self.csv,
+            dcgm.DiagTextReader(file),
+            clock_text.SourceReader(file),
             bandwidth_text.MatrixReader(file),
             bandwidth_text.PerftestReader(file),
             bandwidth_text.PairReader(file),
             stack_text.StackReader(file),
         )
         self._owner: object = None
+
+    def command(self, text: str) -> None:
+        """A command line that was typed says what its answer is."""
+        for reader in (self.tests, self.ports, self.lspci, self.csv):
+            reader.command(text)
 
     def feed(self, line: str, number: int) -> str | None:
         """The kind of the reader that took the line, or None."""
@@ -317,8 +333,7 @@ def _text(
             continue
         if (found := node_text.PROMPT.match(line)) and not line.startswith("#  "):
             command = Command(file=name, line=number, text=found["command"][:LONGEST])
-            readers.tests.command(command.text)
-            readers.ports.command(command.text)
+            readers.command(command.text)
             reading.took("shell")
             yield command
             yield from _said(line, number, name)
