@@ -118,7 +118,8 @@ SENTENCES = (
         "ib.netdev", "port", r"^(?P<dev>\w+) port (?P<port>\d+) ==> (?P<iface>\S+) \((?P<state>Up|Down)\)"
     ),
     Sentence("host.virtual", "running", r"^\s*\d+\s+\S+\s+running$"),
-    Sentence("host.virtual", "Hypervisor", r"Hypervisor vendor:"),
+    Sentence("host.virtual", "Hypervisor", r"Hypervisor (?:vendor|detected):"),
+    *(Sentence("host.virtual", kind, rf"^{kind}$") for kind in ("kvm", "qemu", "vmware", "microsoft", "xen")),
     Sentence("host.ats", "ATSCtl", r"ATSCtl:\s*Enable\+"),
     Sentence("host.slow_query", "real", r"^real\s+(?P<minutes>\d+)m(?P<seconds>[\d.]+)s"),
     Sentence("slurm.node_failure", "failure", r"Node failure on (?P<host>[\w.-]+)"),
