@@ -15,6 +15,7 @@ from assay.formats.flight_recorder import Dump
 from assay.formats.ib_tools import Counters, FabricLink, Gid, PciDevice, Port
 from assay.formats.kineto import Trace
 from assay.formats.nccl_log import Channel, devices, interfaces
+from assay.formats.nccl_ras import RasRank
 from assay.formats.nccl_xml import Graph, TopologyDevice
 from assay.formats.nvidia_smi import NvlinkGpu, SmiGpu, SmiSummary, Topology
 from assay.formats.sentences import Said
@@ -56,6 +57,7 @@ class Facts:
     steps: list[Step] = field(default_factory=list)
     rdma: list[RdmaRate] = field(default_factory=list)
     live: list[LiveRank] = field(default_factory=list)
+    ras: list[RasRank] = field(default_factory=list)
     clock_sources: list[ClockSources] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     _per_speaker: dict[tuple[str, str, str | None, str | None, int | None], int] = field(default_factory=dict)
@@ -120,6 +122,7 @@ _LISTS: dict[type, str] = {
     Graph: "graphs",
     LiveRank: "live",
     ClockSources: "clock_sources",
+    RasRank: "ras",
     RdmaRate: "rdma",
 }
 

@@ -24,6 +24,7 @@ from assay.formats import (
     kernel_log,
     kineto,
     nccl_log,
+    nccl_ras,
     nccl_xml,
     node_text,
     nvidia_smi,
@@ -183,7 +184,7 @@ def _json(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]
     text = _joined(name, lines, reading).lstrip("\ufeff")
     with _without_collector():
         try:
-            document = json.loads(text)
+            document = json.loads(nccl_ras.mended(text) if '"missing_ranks"' in text else text)
         except (ValueError, RecursionError) as failure:
             error = failure
         else:
@@ -208,6 +209,8 @@ def _document(document: object, name: str, reading: Reading) -> Iterator[object]
         kind, records = "torch profiler", iter([kineto.read(document, name)])
     elif dcgm.is_diag(document) and isinstance(document, dict):
         kind, records = "dcgmi diag", dcgm.read(document, name)
+    elif nccl_ras.is_ras(document) and isinstance(document, dict):
+        kind, records = "nccl ras", nccl_ras.read(document, name)
     elif isinstance(document, dict) and "nccl_version" in document and "results" in document:
         kind, records = "nccl-tests", iter([bandwidth_text.read_json(document, name)])
     elif isinstance(document, dict) and "fio version" in document:
@@ -250,7 +253,7 @@ def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
 _BEGINS = re.compile(
     r"\s*(?:#|\"|GPU|GUID|CA[ :]|Infiniband device|hca_id|==|[0-9a-f]{2,4}:[0-9a-f]{2}[:.]|\d+\s|0x|DEV|---|"
     r"Errors for|Switch|gpuId|nThread|active_mtu|max_mtu|ACSCtl|ATSCtl|\w+\s+\d+\s+\d+\s+[0-9a-f:]{15}|"
-    r"[\w/-]+[:=\s]+\d+\s*$|Link \d|link \w+/\d|\|\s|MS Name|remote  |"
+    r"[\w/-]+[:=\s]+\d+\s*$|Link \d|link \w+/\d|\|\s|MS Name|remote  |Job summary|Communicators\.\.\.|"
     r"index,|name,|timestamp,|gpu_|pci\.bus|uuid,)"
 )
 _HOLDS = ("infiniband/", "GB/s", "busbw", "bandwidth", "ACSCtl", "ATSCtl", "bw", "counters/", "nThread")
@@ -263,6 +266,7 @@ class _Readers:
         self.tests = bandwidth_text.TestReader(file)
         self.ports = ib_tools.PortReader(file)
         self.lspci = ib_tools.LspciReader(file)
+        self.ras = nccl_ras.RasReader(file)
         self.csv = smi_query.CsvReader(file)
         self.all = (
             self.tests,
@@ -281,6 +285,8 @@ class _Readers:
             bandwidth_text.PerftestReader(file),
             bandwidth_text.PairReader(file),
             stack_text.StackReader(file),
+            stack_text.RecorderReader(file),
+            self.ras,
         )
         self._owner: object = None
 
@@ -342,6 +348,7 @@ def _text(
     if reading.calls:
         reading.kinds["nccl log"] = reading.kinds.get("nccl log", 0) + reading.calls
     yield from calls.records()
+    readers.ras.finish()
     for reader in readers.all:
         yield from reader.records
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from assay.doctor.facts import Facts, Job
 from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, found, rule
+from assay.doctor.rules.live import waits
 from assay.doctor.wait_for import WaitFor, wait_for
 from assay.domain.finding import Finding
 from assay.domain.message import Message
@@ -20,6 +21,7 @@ def dumps(facts: Facts, job: Job) -> Iterator[Finding]:
     if not facts.dumps:
         return
     waiting = {s.rank for s in facts.all("gloo.timeout", "torch.timeout") if s.rank is not None}
+    waiting |= {one.rank for one in facts.live if waits(one)}
     graph = wait_for(facts.dumps, waiting=waiting)
     place = {dump.rank: (dump.file, dump.line) for dump in facts.dumps}
     if graph.mismatch is not None:
