@@ -1,4 +1,4 @@
-"""A real Gloo job hangs on two hosts: doctor names the rank at fault and no other, live and from its dumps."""
+"""A real Gloo job hangs on two hosts: the rank at fault is named and no other, live and from its dumps."""
 
 from __future__ import annotations
 

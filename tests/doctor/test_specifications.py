@@ -1,7 +1,8 @@
 """Each rule's specification is its test: what it means, what shows it, and near misses that stay silent.
 
-`specs/*.md` has a section per code: a paragraph, and under `### Finds`, `### Shortlists` or `### Silent` a text
-as a file would hold it; `=== name` begins a file where there are several. `Finds rank:3` asks for the subject, too.
+`specs/*.md` has a section per code: a paragraph, and under `### Finds`, `### Shortlists` or `### Silent` a
+text as a file would hold it; `=== name` begins a file where there are several. `Finds rank:3` asks for the
+subject, too.
 """
 
 from __future__ import annotations

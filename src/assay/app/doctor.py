@@ -33,6 +33,12 @@ from assay.app.options import json_option
     help="With --hosts, what runs a command on {host}.  [default: ssh in batch mode]",
 )
 @click.option("--job", metavar="ID", help="With --live: the hosts of this Slurm job.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the diagnosis as one HTML file that opens offline.",
+)
 @click.option("--timeline", is_flag=True, help="Show the merged story of the job across ranks.")
 @click.option(
     "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the answer."
@@ -47,6 +53,7 @@ def doctor(
     hosts: Path | None,
     ssh: str | None,
     job: str | None,
+    html: Path | None,
     timeline: bool,
     lang: str,
     as_json: bool,
@@ -77,6 +84,11 @@ def doctor(
         diagnosis = doctor_live(paths, hosts=hosts, job=job, ssh=ssh or SSH)
     else:
         diagnosis = examine(paths)
+    if html:
+        from assay.api.reporting import write_text
+        from assay.report.diagnosis_page import diagnosis_html
+
+        write_text(html, diagnosis_html(diagnosis, texts, assay_version=__version__))
     if as_json:
         click.echo(
             json.dumps(
