@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import IO
 
 from assay.api.collecting import SSH, gathered, hosts_of, hosts_of_job
+from assay.api.reading import read_given
 from assay.doctor.diagnose import Diagnosis, diagnose
 from assay.doctor.registry import load_plugins
 from assay.errors import InputError
-from assay.store.bundle import read_artefacts
 
 
 def doctor(paths: Sequence[str], *, stdin: IO[bytes] | None = None) -> Diagnosis:
@@ -21,7 +21,7 @@ def doctor(paths: Sequence[str], *, stdin: IO[bytes] | None = None) -> Diagnosis
     Raises `InputError` when there is nothing to read, or an archive is not safe to open.
     """
     load_plugins()
-    diagnosis = diagnose(read_artefacts(list(paths) or ["-"], stdin or sys.stdin.buffer))
+    diagnosis = diagnose(read_given(list(paths) or ["-"], stdin or sys.stdin.buffer))
     if not diagnosis.readings:
         raise InputError(
             "no file is in what was given", where=", ".join(paths), fix="give logs, dumps or a bundle"
@@ -39,5 +39,5 @@ def doctor_live(
     load_plugins()
     names = hosts_of(hosts) if hosts else hosts_of_job(job) if job else ("localhost",)
     return diagnose(
-        itertools.chain(gathered(names, ranks=True, ssh=ssh), read_artefacts(list(paths), sys.stdin.buffer))
+        itertools.chain(gathered(names, ranks=True, ssh=ssh), read_given(list(paths), sys.stdin.buffer))
     )

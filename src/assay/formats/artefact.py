@@ -120,6 +120,14 @@ class Reading:
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A file that was read already."""
+
+    reading: Reading
+    records: tuple[object, ...]
+
+
 def read(name: str, lines: Iterable[str] | bytes, reading: Reading) -> Iterator[object]:
     """Yield records, and fill in `reading`; raises `InputError` only for what cannot be read at all."""
     if isinstance(lines, bytes):
@@ -183,6 +191,10 @@ def _joined(name: str, lines: Iterable[str], reading: Reading) -> str:
 def _json(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
     text = _joined(name, lines, reading).lstrip("\ufeff")
     with _without_collector():
+        if '"traceEvents"' in text and (trace := kineto.read_text(text, name)) is not None:
+            reading.kinds["torch profiler"] = reading.lines
+            yield trace
+            return
         try:
             document = json.loads(nccl_ras.mended(text) if '"missing_ranks"' in text else text)
         except (ValueError, RecursionError) as failure:

@@ -218,8 +218,8 @@ def missing(facts: Facts, job: Job) -> Iterator[Finding]:
     if failed and not facts.has("gpu.off_bus", "gpu.probe_failed") and not lines_by_xid(facts)[79]:
         yield found("GPU_MISSING", failed, subject=place_of(failed[0]), sure=0.85)
     if short_of := facts.all("gpu.gres_short"):
-        counts = {"n": short_of[0].number("have") or 0, "usual": short_of[0].number("want") or 0}
-        yield found("GPU_MISSING", short_of, because=Message("doctor.fewer_gpus", tuple(counts.items())))
+        have, want = short_of[0].number("have") or 0, short_of[0].number("want") or 0
+        yield found("GPU_MISSING", short_of, because=Message.of("doctor.fewer_gpus", n=have, usual=want))
     if lost and not facts.has("gpu.off_bus"):
         named = facts.all("gpu.named")
         yield found(

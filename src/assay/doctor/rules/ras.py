@@ -42,12 +42,11 @@ def behind(facts: Facts, job: Job) -> Iterator[Finding]:
     for lines in late.values():
         last = lines[-1]
         before = [s for s in lines[:-1] if (s.comm, s.count, s.usual) == (last.comm, last.count, last.usual)]
-        values = {"process": last.process, "host": last.host, "count": last.count, "usual": last.usual}
+        code = "doctor.ras_stands" if before else "doctor.ras_behind"
+        because = Message.of(code, process=last.process, host=last.host, count=last.count, usual=last.usual)
         if before:
-            because = Message("doctor.ras_stands", tuple(values.items()))
             yield found("APP_COLLECTIVE_DESYNC", lines, subject=_subject(lines), sure=0.8, because=because)
         elif last.usual - last.count > 1:
-            because = Message("doctor.ras_behind", tuple(values.items()))
             yield found("APP_STRAGGLER", lines, subject=_subject(lines), sure=POSSIBLE, because=because)
 
 

@@ -148,14 +148,14 @@ def late_rank(facts: Facts, job: Job) -> Iterator[Finding]:
 
 def _straggler(traces: Sequence[Trace]) -> tuple[Trace, float, float] | None:
     """The rank that is last in most collectives, with its share and the seconds that the others waited."""
-    ranked = [t for t in traces if t.rank is not None and t.collectives]
-    count = min((len(t.collectives) for t in ranked), default=0)
+    ranked = [t for t in traces if t.rank is not None and t.collectives_s]
+    count = min((len(t.collectives_s) for t in ranked), default=0)
     if len(ranked) < 3 or count < 4:
         return None
     votes: Counter[int] = Counter()
     lost_s, judged = 0.0, 0
     for index in range(count):
-        times = [t.collectives[index][2] for t in ranked]
+        times = [t.collectives_s[index] for t in ranked]
         least = min(times)
         usual = sorted(times)[len(times) // 2]
         if usual - least > 0.1 * usual:
