@@ -73,7 +73,6 @@ _STACK_FIELDS = (
     "cp_overlap",
     "ep_hidden_frac",
     "grad_bytes",
-    "fused_wgrad",
     "loss_passes",
     "moe_passes",
     "ep_once_a_node",
@@ -189,7 +188,7 @@ class Columns:
     cp_overlap: Floats
     ep_hidden_frac: Floats
     grad_bytes: Floats
-    fused_wgrad: Floats
+    sum_bytes: Floats
     loss_passes: Floats
     moe_passes: Floats
     ep_once_a_node: Floats
@@ -298,8 +297,23 @@ def _layout_row(one: Situation, layout: Layout) -> dict[str, float]:
         "amax_reduced": float(layout.precision == "fp8"),
         "cast_bytes": _CAST_BYTES.get(layout.precision, 0.0),
         "precision_class": {"bf16": 0.0, "fp8": 1.0, "fp8-block": 1.0, "nvfp4": 2.0}[dtype],
+        "sum_bytes": _sum_bytes(one.stack, layout.precision),
         "gather_bytes": 1.0 if one.stack.fp8_weight_gather and dtype != "bf16" else 2.0,
     }
+
+
+def _sum_bytes(stack: Stack, precision: str) -> float:
+    """Bytes per weight that adding one micro-batch's gradient to the sum moves beyond the product's output.
+
+    In the product's epilogue: fp32 read and written instead of two bytes written (6). Apart, into fp32: 2 + 4
+    read, 4 written, and the piece cleared (12). DeepSpeed adds in 16 bits first (6), and bf16 recipes then
+    once more into fp32 (12).
+    """
+    if stack.fused_wgrad:
+        return 6.0
+    if stack.sums_in_16_bits:
+        return 6.0 if precision == "fp16" else 18.0
+    return 12.0
 
 
 def _power_ratio(gpu: Gpu) -> float:
