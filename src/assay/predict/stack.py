@@ -40,7 +40,8 @@ class Stack:
     owner, `shard_link_frac` the part of a link that sharded weights reach when they are gathered tensor
     by tensor. `fp8_weight_gather` gathers weights in one byte.
 
-    Memory: `eager_saves` says that each PyTorch operation keeps its own tensors, and that gradients are
+    Memory: `recomputes` says that whole layers are recomputed unless a user chooses otherwise, as the usual
+    configurations of JAX do. `eager_saves` says that each PyTorch operation keeps its own tensors, and that gradients are
     dropped between steps. `optimizer_bytes` per weight are read and written by an optimizer step.
     """
 
@@ -65,6 +66,7 @@ class Stack:
     moe_passes: float = 1.0
     ep_once_a_node: bool = False
     step_s: float = 0.01
+    recomputes: bool = False
     eager_saves: bool = False
     optimizer_bytes: float = 30.0
     fp8_weight_gather: bool = False
@@ -263,6 +265,7 @@ STACKS: dict[str, Stack] = {
             launch_s=1e-6,
             grad_bytes=2.0,
             fused_wgrad=False,
+            recomputes=True,
         ),
     )
 }
