@@ -60,7 +60,8 @@ def ground(
 ) -> Ground:
     """The ground of a group; cached, as a grid of layouts asks for few different ones."""
     node = cluster.node
-    seats = tuple(at * stride for at in range(per_node)) if per_node <= len(node.gpus) else None
+    within = (per_node - 1) * stride < len(node.gpus)
+    seats = tuple(at * stride for at in range(per_node)) if within else None
     graphs = graphs_of(
         node, seats or tuple(range(len(node.gpus))), inter=inter, collnet=collnet, version=nccl
     )
