@@ -7,13 +7,17 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assay.catalog.clusters import cluster, cluster_ids, load_cluster
+from assay.catalog.clusters import cluster, load_cluster
 from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
+from assay.catalog.pci import gpu_by_pci
 from assay.domain.cluster import Cluster
+from assay.domain.fabric import Fabric, Transport, Wiring
 from assay.domain.layout import parse_layout
 from assay.domain.workload import Transformer, Workload
 from assay.errors import InputError
 from assay.fabric.failures.impact import Conditions, Impact, impact
+from assay.formats.nccl_topo import node_of, pci_device
+from assay.formats.xml_tree import parse_xml
 from assay.predict.impaired import ImpairedNetwork, slowed_gpu
 from assay.predict.network import LinkNetwork
 from assay.predict.prediction import Prediction, predict, smallest_change_that_fits, speedup_frac
@@ -79,7 +83,8 @@ def predict_step(options: PredictOptions) -> Predicted:
         stack=stack(options.stack or DEFAULT_STACK),
     )
     network = LinkNetwork.of(built)
-    assumed = () if options.stack else (_UNSTACKED,)
+    taken = (built.source,) if options.cluster.endswith(".xml") and built.source else ()
+    assumed = taken if options.stack else (*taken, _UNSTACKED)
     whole = predict(one, network, assumptions=assumed)
     harm = impact(built, options.conditions) if options.conditions.any else None
     result = whole if harm is None else _impaired(one, network, harm, assumed)
@@ -144,13 +149,33 @@ def text_lines(file: Path) -> list[str]:
 
 
 def read_cluster(said: str) -> Cluster:
-    """A shipped system by name, or a cluster file."""
+    """A shipped system by name, a cluster file, or an NCCL topology XML as the node.
+
+    Of a topology the NICs tell the fabric: RDMA on rails where all reach the GPUs' memory, else TCP. What
+    had to be taken for granted stands in `source`.
+    """
     path = Path(said)
+    if path.suffix == ".xml":
+        return _cluster_of_topology("\n".join(text_lines(path)), said)
     if path.suffix in (".yaml", ".yml", ".toml") or path.is_file():
         return load_cluster(path)
-    if said.strip().lower() not in cluster_ids() and path.suffix == ".xml":
-        raise InputError(f"{said} is an NCCL topology; give a cluster file that names it")
     return cluster(said)
+
+
+def _cluster_of_topology(text: str, name: str) -> Cluster:
+    tree = parse_xml(text, name)
+    node = node_of(tree)
+    gpu, taken = gpu_by_pci(pci_device(tree), node.compute_capability)
+    rdma = all(nic.gpudirect for nic in node.nics)
+    fabric = Fabric(id=node.id, transport=Transport.ROCE if rdma else Transport.TCP, wiring=Wiring.RAIL)
+    return Cluster(
+        id=node.id,
+        name=node.id,
+        node=replace(node, gpu=gpu),
+        count=1,
+        fabric=fabric if node.nics else None,
+        source=taken or "",
+    )
 
 
 def _workload(options: PredictOptions) -> Workload:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -72,11 +71,13 @@ def collective(
     as_json: bool,
 ) -> int:
     """Predict a collective: time with a range, bandwidths, NCCL's choice, and the link that binds."""
+    from assay.api.predicting import read_cluster
     from assay.fabric.collective import Options, collective_time
     from assay.fabric.failures.impact import Conditions, impact, slowed_cluster
     from assay.fabric.placement import Placement
 
-    cluster = read_cluster(system, nodes or 1)
+    found = read_cluster(system)
+    cluster = found.of(max(found.count, nodes or 1))
     conditions = Conditions.of(fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, repeat=repeat)
     harm = impact(cluster.of(nodes or 1), conditions) if conditions.any else None
     if harm is not None:
@@ -99,23 +100,6 @@ def collective(
         if harm is not None:
             show_impact(harm)
     return 0
-
-
-def read_cluster(system: str, nodes: int) -> Cluster:
-    """A shipped system by name, a cluster file, or an NCCL topology XML as the node; of at least `nodes`."""
-    from assay.catalog.clusters import cluster, load_cluster
-    from assay.domain.cluster import Cluster
-    from assay.domain.fabric import Fabric, Transport, Wiring
-    from assay.formats.nccl_topo import parse_topology
-
-    file = Path(system)
-    if file.suffix == ".xml":
-        node = parse_topology(file.read_text(encoding="utf-8").splitlines(), system)
-        rdma = all(nic.gpudirect for nic in node.nics)
-        fabric = Fabric(id=node.id, transport=Transport.ROCE if rdma else Transport.TCP, wiring=Wiring.RAIL)
-        return Cluster(id=node.id, name=node.id, node=node, count=nodes, fabric=fabric if node.nics else None)
-    found = load_cluster(file) if file.suffix in (".yaml", ".yml", ".toml") else cluster(system)
-    return found.of(max(found.count, nodes))
 
 
 def _version(text: str) -> tuple[int, int]:

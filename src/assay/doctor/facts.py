@@ -16,7 +16,7 @@ from assay.formats.ib_tools import Counters, FabricLink, Gid, PciDevice, Port
 from assay.formats.kineto import Trace
 from assay.formats.nccl_log import Channel, devices, interfaces
 from assay.formats.nccl_ras import RasRank
-from assay.formats.nccl_xml import Graph, TopologyDevice
+from assay.formats.nccl_topo import Graph, TopologyDevice
 from assay.formats.nvidia_smi import NvlinkGpu, SmiGpu, SmiSummary, Topology
 from assay.formats.sentences import Said
 from assay.formats.stack_text import LiveRank

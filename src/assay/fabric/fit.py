@@ -31,7 +31,7 @@ from assay.fabric.published import PublishedRow
 Floats = NDArray[np.float64]
 
 _ROUNDS = 16
-#: What links usually reach, as the inverse: 370 of 450 GB/s over NVLink (NVIDIA/nccl-tests#212), NICs nearly all.
+#: What links usually reach, as the inverse: 370 of 450 GB/s over NVLink (NVIDIA/nccl-tests#212), NICs all.
 _USUAL = {"wire": 450 / 370, "net": 1.0}
 #: Relative errors beyond this count less and less.
 _OUTLIER_FRAC = 0.25

@@ -25,13 +25,14 @@ from assay.formats import (
     kineto,
     nccl_log,
     nccl_ras,
-    nccl_xml,
+    nccl_topo,
     node_text,
     nvidia_smi,
     smi_query,
     stack_text,
     torch_text,
     training_log,
+    xml_tree,
 )
 from assay.formats.prefix import common_prefix
 from assay.formats.sentences import LONGEST, Said, Vocabulary
@@ -237,11 +238,12 @@ def _document(document: object, name: str, reading: Reading) -> Iterator[object]
 def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
     text = _joined(name, lines, reading)
     try:
-        root = nccl_xml.parse_xml(text, name)
+        tree = xml_tree.parse_xml(text, name)
     except InputError as error:
         reading.problem = error.what
         reading.unread, reading.first_unread = reading.lines, 1
         return
+    root = tree.root
     if root.tag == "nvidia_smi_log":
         reading.kinds["nvidia-smi -q -x"] = reading.lines
         driver = root.findtext("driver_version")
@@ -256,7 +258,7 @@ def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
         yield from nvidia_smi.read_xml(root, name)
     elif root.tag in ("system", "graphs"):
         reading.kinds["nccl " + ("topology" if root.tag == "system" else "graph")] = reading.lines
-        yield from nccl_xml.read_topology(root, text, name)
+        yield from nccl_topo.read_records(tree)
     else:
         reading.unread, reading.first_unread = reading.lines, 1
 
