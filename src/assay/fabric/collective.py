@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from assay.domain.cluster import Cluster
-from assay.errors import unknown_name
+from assay.errors import InputError, unknown_name
 from assay.fabric.curve import Curve, counts_at, curve
 from assay.fabric.gloo import gloo_time_s
 from assay.fabric.operations import busbw_factor, operation
@@ -22,6 +23,14 @@ Ints = NDArray[np.int64]
 Words = NDArray[np.str_]
 
 LIBRARIES = ("nccl", "rccl", "gloo")
+
+#: Types that an NVSwitch or SHARP cannot add up.
+_NOT_ADDED = re.compile(r"\b(u?int8|f8\w*|fp8\w*|float8\w*)\b")
+
+
+def is_added_in_switches(dtype: str) -> bool:
+    """Whether NVLS and SHARP can add values of a type, by any of its names."""
+    return _NOT_ADDED.search(dtype.lower()) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +104,7 @@ def collective_time(
     name = operation(op)
     placement.check(cluster)
     chosen, fitted = options or Options(), parameters or shipped()
+    _check_sharp(cluster, chosen)
     share = _nic_share(cluster, placement)
     sizes, per_node, nodes, stride, part = np.broadcast_arrays(
         np.asarray(bytes, dtype=float), placement.per_node, placement.nodes, placement.stride, share
@@ -131,6 +141,15 @@ def collective_time(
     )
 
 
+def _check_sharp(cluster: Cluster, options: Options) -> None:
+    """Refuse SHARP where the fabric's switches cannot add."""
+    if options.sharp and cluster.fabric is not None and not cluster.fabric.sharp:
+        raise InputError(
+            f"the switches of {cluster.id} ({cluster.fabric.transport.value}) do not add up: no SHARP",
+            fix="leave --sharp away, or say sharp: true in the fabric of a cluster file, if they do",
+        )
+
+
 def collective_terms(
     cluster: Cluster, op: str, sizes: Floats, placement: Placement, *, options: Options | None = None
 ) -> dict[str, Floats]:
@@ -156,6 +175,11 @@ def launcher_floor_s(options: Options, op: str, per_node: int, nodes: int, param
         return each
     calls = 2 * per_node * nodes if op == "all_to_all" else 0
     return per_node * (each + calls * parameters.value("host/thread-p2p"))
+
+
+def launched_s(time_s: Floats, least_s: float, floor_s: float) -> Floats:
+    """Time behind a launcher: it hides what a byte takes (`least_s`), and what more there is comes after it."""
+    return time_s + max(0.0, floor_s - least_s)
 
 
 class _Answer:
@@ -188,11 +212,11 @@ class _Answer:
         found, floor_s, slowdown = _curve_of(cluster, op, kind, options, parameters)
         time, index = found.at(sizes)
         nic = found.bound_by[index] == "nic"
-        time = np.maximum(np.where(nic, time * slowdown, time), floor_s)
+        time = launched_s(np.where(nic, time * slowdown, time), float(found.time_s[0]), floor_s)
         self.time[here] = time
         self.low[here], self.high[here] = time * found.low[index], time * found.high[index]
         self.algorithm[here], self.protocol[here] = found.algorithm[index], found.protocol[index]
-        self.bound_by[here] = np.where(time <= floor_s, "host", found.bound_by[index])
+        self.bound_by[here] = np.where(time < 2 * floor_s, "host", found.bound_by[index])
         self.extrapolated.update(found.unknown)
 
 

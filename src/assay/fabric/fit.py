@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +49,13 @@ _FAMILY_FRAC = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One measured row as the fit sees it: counts by parameter, seconds, and where it came from."""
+    """One measured row as the fit sees it: counts by parameter, seconds, and where it came from.
+
+    `least` are the counts of a single byte.
+    """
 
     counts: Mapping[str, float]
+    least: Mapping[str, float] = field(default_factory=dict)
     measured_s: float
     source: str
     bytes: float
@@ -65,14 +69,16 @@ def samples_of(rows: Sequence[PublishedRow]) -> list[Sample | None]:
         first = rows[indices[0]]
         if first.cluster is None:
             continue
-        sizes = np.array([rows[at].bytes for at in indices])
+        sizes = np.array([1.0, *(rows[at].bytes for at in indices)])
         placement = Placement.of(first.per_node, first.nodes)
         counts = collective_terms(first.cluster, first.op, sizes, placement, options=first.options)
-        for place, at in enumerate(indices):
+        each = [{name: float(c[at]) for name, c in counts.items() if c[at]} for at in range(sizes.size)]
+        for place, at in enumerate(indices, start=1):
             row = rows[at]
             if row.measured_s is not None:
                 found[at] = Sample(
-                    counts={name: float(count[place]) for name, count in counts.items() if count[place]},
+                    counts=each[place],
+                    least=each[0],
                     measured_s=row.measured_s,
                     source=row.source,
                     bytes=row.bytes,
@@ -208,10 +214,10 @@ def _among(gram: Floats, right: Floats, passive: NDArray[np.bool_]) -> Floats:
     return x
 
 
-def predicted_s(sample: Sample, parameters: Parameters) -> float:
-    """What the parameters say for a sample."""
+def priced_s(counts: Mapping[str, float], parameters: Parameters) -> float:
+    """What the parameters say for counts: a sample's own, or its `least`."""
     beside, sides = 0.0, [0.0, 0.0]
-    for name, count in sample.counts.items():
+    for name, count in counts.items():
         price, side = count * parameters.value(name), carrier(name)
         if side is None:
             beside += price

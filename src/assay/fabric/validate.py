@@ -13,8 +13,8 @@ import numpy as np
 from assay.domain.cluster import Node
 from assay.domain.score import ScoredRow, Validation, group_scores
 from assay.errors import InputError
-from assay.fabric.collective import collective_time, launcher_floor_s
-from assay.fabric.fit import Sample, alike, fit, predicted_s, ranges_of, samples_of
+from assay.fabric.collective import collective_time, launched_s, launcher_floor_s
+from assay.fabric.fit import Sample, alike, fit, priced_s, ranges_of, samples_of
 from assay.fabric.nccl.known import graphs_of
 from assay.fabric.nccl.summary import Situation
 from assay.fabric.nccl.tuning import costs, times_us
@@ -75,7 +75,7 @@ def refit(rows: Sequence[PublishedRow], fixed: Mapping[str, float]) -> Parameter
         parameters = Parameters(values=fit([s for s in used if s.source not in fold], fixed))
         for at, sample in enumerate(used):
             if sample.source in fold:
-                predictions[at] = predicted_s(sample, parameters)
+                predictions[at] = priced_s(sample.counts, parameters)
     return Parameters(values=values, ranges=ranges_of(used, predictions.tolist()))
 
 
@@ -107,7 +107,8 @@ def _is_held_up(sample: Sample) -> bool:
 
 def _with_range(row: PublishedRow, sample: Sample, parameters: Parameters) -> tuple[float, float, float]:
     floor = launcher_floor_s(row.options, row.op, row.per_node, row.nodes, parameters)
-    time = max(predicted_s(sample, parameters), floor)
+    whole = np.array(priced_s(sample.counts, parameters))
+    time = float(launched_s(whole, priced_s(sample.least, parameters), floor))
     low, high = parameters.range_of(np.array([row.bytes]), inter=sample.inter)
     return time, time * float(low[0]), time * float(high[0])
 
