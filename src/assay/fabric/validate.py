@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,8 @@ def validate_collectives(rows: Sequence[PublishedRow], *, cross: bool = False) -
     usable = [_is_usable(row, sample, base) for row, sample in zip(rows, samples, strict=True)]
     fitted: dict[str, dict[str, float]] = {}
     predictions: list[tuple[float, float, float] | None] = [None] * len(rows)
+    if not any(usable):  # nothing here says anything of the links
+        return _scored(rows, _shipped_predictions(rows), "source", None)
     whole = fit([s for s, use in zip(samples, usable, strict=True) if s is not None and use], fixed)
     for source in sorted({row.source for row in rows}):
         others = [
@@ -61,6 +63,12 @@ def validate_collectives(rows: Sequence[PublishedRow], *, cross: bool = False) -
             if row.source == source and sample is not None:
                 predictions[at] = _with_range(row, sample, parameters)
     return _scored(rows, predictions, "source", fitted)
+
+
+def with_rows(validation: Validation, rows: Sequence[ScoredRow]) -> Validation:
+    """A validation with further scored rows, whose groups come last."""
+    both = (*validation.rows, *rows)
+    return replace(validation, rows=both, groups=group_scores(both, GROUPS))
 
 
 def refit(rows: Sequence[PublishedRow], fixed: Mapping[str, float]) -> Parameters:
