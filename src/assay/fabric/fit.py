@@ -23,6 +23,7 @@ from assay.fabric.parameters import (
     class_name,
     family,
     least,
+    place_of,
     stem,
 )
 from assay.fabric.placement import Placement
@@ -236,12 +237,13 @@ def ranges_of(
     """
     ratios = np.array([s.measured_s / p for s, p in zip(samples, predictions, strict=True)])
     found: dict[str, tuple[float, float]] = {}
-    for inter in (False, True):
+    places = [place_of(s.counts) for s in samples]
+    for place in sorted(set(places)):
         for size_class in range(3):
             here = [
                 at
                 for at, s in enumerate(samples)
-                if s.inter is inter and int(np.digitize(s.bytes, [SMALL_BYTES, LARGE_BYTES])) == size_class
+                if places[at] == place and int(np.digitize(s.bytes, [SMALL_BYTES, LARGE_BYTES])) == size_class
             ]
             if len(here) < 10:
                 continue
@@ -251,7 +253,7 @@ def ranges_of(
                 for weights in ([1.0] * len(here), [1 / many[samples[at].source] for at in here])
             ]
             low, high = min(e[0] for e in ends), max(e[1] for e in ends)
-            found[class_name(size_class, inter=inter)] = (min(low, 0.98), max(high, 1.02))
+            found[class_name(size_class, place)] = (min(low, 0.98), max(high, 1.02))
     return found
 
 

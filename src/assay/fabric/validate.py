@@ -19,7 +19,7 @@ from assay.fabric.nccl.known import graphs_of
 from assay.fabric.nccl.summary import Situation
 from assay.fabric.nccl.tuning import costs, times_us
 from assay.fabric.operations import operation
-from assay.fabric.parameters import LARGE_BYTES, Parameters, shipped
+from assay.fabric.parameters import LARGE_BYTES, Parameters, place_of, shipped
 from assay.fabric.placement import Placement
 from assay.fabric.published import PublishedRow
 
@@ -117,7 +117,7 @@ def _with_range(row: PublishedRow, sample: Sample, parameters: Parameters) -> tu
     floor = launcher_floor_s(row.options, row.op, row.per_node, row.nodes, parameters)
     whole = np.array(priced_s(sample.counts, parameters))
     time = float(launched_s(whole, priced_s(sample.least, parameters), floor))
-    low, high = parameters.range_of(np.array([row.bytes]), inter=sample.inter)
+    low, high = parameters.range_of(np.array([row.bytes]), place_of(sample.counts))
     return time, time * float(low[0]), time * float(high[0])
 
 
