@@ -122,6 +122,6 @@ def findings(answer: dict[str, Any], *codes: str) -> list[tuple[str, str]]:
 
 
 def clocks(answer: dict[str, Any]) -> dict[str, str]:
-    """The verdict on each rank's clock; on a busy machine a sound one may be undecided, which is sound here."""
+    """The verdict on each rank's clock; a sound one may be undecided on a busy machine."""
     judged = {c["subject"]: c["verdict"] for c in answer["criteria"] if c["id"] == "clocks-agree"}
     return {subject: "sound" if v in ("pass", "undecided") else v for subject, v in judged.items()}
