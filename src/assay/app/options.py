@@ -102,6 +102,32 @@ def judging(command: Command) -> Command:
     return command
 
 
+def failing(command: Command) -> Command:
+    """What is wrong with the fabric or a GPU."""
+    for option in (
+        click.option(
+            "--repeat",
+            metavar="HOW",
+            help="How lost packets are repeated: lossless, go-back-n, selective, reno, cubic, bbr.",
+        ),
+        click.option("--ecmp", is_flag=True, help="Flows are hashed onto paths, and collide."),
+        click.option(
+            "--loss", type=float, default=0.0, metavar="P", help="Part of packets that is lost: 1e-4."
+        ),
+        click.option(
+            "--degrade", multiple=True, metavar="WHAT@PART", help="Slower: link:leaf3-spine1@0.5; repeat it."
+        ),
+        click.option(
+            "--fail",
+            multiple=True,
+            metavar="WHAT",
+            help="Broken: link:leaf3-spine1, switch:spine2, rail:4, nic:node07/mlx5_3, gpu:node89/1@0.8; repeat it.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."
 )
