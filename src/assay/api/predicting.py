@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assay.catalog.clusters import cluster, cluster_ids, load_cluster
+from assay.api.clusters import candidates, find_cluster
 from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
 from assay.domain.cluster import Cluster
+from assay.domain.device import Gpu
 from assay.domain.layout import parse_layout
 from assay.domain.workload import Workload
 from assay.errors import InputError
-from assay.predict.network import LinkNetwork
-from assay.predict.prediction import Prediction, predict, smallest_change_that_fits, speedup_frac
+from assay.predict.calibration import calibrated_gpu, calibrated_physics, network_of
+from assay.predict.inputs import Input, inputs_of
+from assay.predict.prediction import (
+    Prediction,
+    predict,
+    smallest_change_that_fits,
+    speedup_frac,
+)
 from assay.predict.sensitivity import Effect, sensitivity
 from assay.predict.situation import Situation
 from assay.predict.stack import DEFAULT_STACK, stack
@@ -25,11 +32,13 @@ _UNSTACKED = f"no stack named: {DEFAULT_STACK} taken"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions:
-    """What `assay predict` was asked."""
+    """What `assay predict` was asked. `base` is the system of a measured run, `gpu` that of a topology file."""
 
     cluster: str
-    nodes: int
     workload: str
+    nodes: int | None = None
+    base: str | None = None
+    gpu: str | None = None
     layout: str
     global_batch: int
     seq_len: int | None = None
@@ -41,23 +50,21 @@ class PredictOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """A prediction with the cluster it is for, and what was asked besides."""
+    """A prediction with the cluster it is for, the figures it rests on, and what was asked besides."""
 
     cluster: Cluster
     prediction: Prediction
     speedup_frac: float | None
+    inputs: tuple[Input, ...] = ()
     effects: tuple[Effect, ...] = ()
     tokens: float | None = None
 
 
 def predict_step(options: PredictOptions) -> Predicted:
     """Predict a step; an `InputError` says which input does not fit the others."""
-    built = _cluster(options.cluster).of(options.nodes)
-    gpu = built.node.gpu
-    if gpu is None:
-        raise InputError(
-            f"the GPU of {built.id} is not known", fix="name a shipped system, or gpu in its file"
-        )
+    found = find_cluster(options.cluster, nodes=options.nodes, base=options.base, gpu=options.gpu)
+    built = found.cluster
+    gpu = _gpu_of(built)
     workload = _workload(options)
     layout = parse_layout(options.layout, gpus=built.gpus)
     shape = workload.model
@@ -66,21 +73,40 @@ def predict_step(options: PredictOptions) -> Predicted:
         workload=workload,
         layout=layout,
         global_batch=options.global_batch,
-        gpu=gpu,
+        gpu=calibrated_gpu(gpu, built.calibration),
         stack=stack(options.stack or DEFAULT_STACK),
     )
-    network = LinkNetwork.of(built)
-    assumed = () if options.stack else (_UNSTACKED,)
-    result = predict(one, network, assumptions=assumed)
+    network, physics = network_of(built), calibrated_physics(built.calibration)
+    assumed = (*(() if options.stack else (_UNSTACKED,)), *found.assumed)
+    result = predict(one, network, physics=physics, assumptions=assumed)
     return Predicted(
         cluster=built,
-        prediction=result,
+        prediction=replace(result, mfu_frac=_mfu_frac(result, gpu)),
+        inputs=inputs_of(built, result.peak_dtype),
         speedup_frac=speedup_frac(
-            result, lambda nodes: LinkNetwork.of(built.of(nodes)), node_gpus=len(built.node.gpus)
+            result,
+            lambda nodes: network_of(built.of(nodes)),
+            node_gpus=len(built.node.gpus),
+            physics=physics,
         ),
-        effects=sensitivity(one, network) if options.sensitivity else (),
+        effects=sensitivity(one, network, physics=physics) if options.sensitivity else (),
         tokens=options.tokens,
     )
+
+
+def _gpu_of(built: Cluster) -> Gpu:
+    if built.node.gpu is None:
+        raise InputError(
+            f"{built.id} does not say which GPU it has",
+            fix=f"say --gpu, one of {', '.join(candidates(built.node))}, or name a shipped system",
+        )
+    return built.node.gpu
+
+
+def _mfu_frac(result: Prediction, gpu: Gpu) -> float | None:
+    """MFU against the datasheet, also where the prediction used measured peaks; None without a datasheet."""
+    peak = None if gpu.source == "run" else gpu.peak(result.peak_dtype)
+    return None if peak is None else result.model_flop_per_s / peak
 
 
 def timeline(predicted: Predicted) -> dict[str, object]:
@@ -114,15 +140,6 @@ def text_lines(file: Path) -> list[str]:
         raise InputError(f"cannot read: {fault}", where=str(file)) from None
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", where=str(file)) from None
-
-
-def _cluster(said: str) -> Cluster:
-    path = Path(said)
-    if path.suffix in (".yaml", ".yml", ".toml") or path.is_file():
-        return load_cluster(path)
-    if said.strip().lower() not in cluster_ids() and path.suffix == ".xml":
-        raise InputError(f"{said} is an NCCL topology; give a cluster file that names it")
-    return cluster(said)
 
 
 def _workload(options: PredictOptions) -> Workload:

@@ -49,6 +49,11 @@ class Prediction:
     extrapolated: tuple[str, ...]
 
     @property
+    def peak_dtype(self) -> str:
+        """The datasheet's peak that MFU is taken against."""
+        return _PEAK[self.situation.layout.precision]
+
+    @property
     def total_bytes(self) -> float:
         """Memory of the fullest rank."""
         return sum(self.memory_bytes.values())
