@@ -15,6 +15,7 @@ from assay.domain.reading import Reading
 from assay.errors import InputError
 from assay.predict.calibrate import Fit
 from assay.predict.calibrate import calibrate as fit_factors
+from assay.predict.inputs import Input, inputs_of
 from assay.predict.run_cluster import RunCluster, device_id, run_cluster
 from assay.store.run import HASHES, Run, check_seal, open_runs
 
@@ -26,14 +27,16 @@ class Calibrated:
     cluster: Cluster
     fit: Fit
     base: str | None
-    readings: int
     assumed: tuple[str, ...]
 
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The figures of the measured cluster, each with its origin."""
+        return inputs_of(self.cluster, "bf16")
 
-def calibrate(
-    paths: Sequence[Path], *, base: str | None = None, collective: str | None = None
-) -> Calibrated:
-    """Fit the model to a run (its machines' folders), or to files that other tools wrote, on the system `base`.
+
+def calibrate(paths: Sequence[Path], *, base: str | None = None, collective: str | None = None) -> Calibrated:
+    """Fit the model to a run (its machines' folders), or to files of other tools, on the system `base`.
 
     `collective` names what an nccl-tests file does not say itself.
     """
@@ -68,7 +71,9 @@ def write_cluster_file(done: Calibrated, path: Path) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as fault:
-        raise InputError(f"cannot write {path}: {fault.strerror}", fix="give another file with --out") from None
+        raise InputError(
+            f"cannot write {path}: {fault.strerror}", fix="give another file with --out"
+        ) from None
 
 
 def _of_run(run: Run, base: Cluster | None) -> RunCluster:
@@ -89,7 +94,6 @@ def _fitted(found: RunCluster, readings: Sequence[Reading], *, source: str, base
         cluster=replace(found.cluster, calibration=fit.calibration),
         fit=fit,
         base=base or found.base,
-        readings=len(fit.residuals),
         assumed=found.assumed,
     )
 

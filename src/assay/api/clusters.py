@@ -46,7 +46,7 @@ def find_cluster(
         found = FoundCluster(cluster=cluster(said))
         if nodes is None:
             raise InputError(
-                f"how many nodes of {found.cluster.id}?", fix=f"say --nodes, for example --nodes 4"
+                f"how many nodes of {found.cluster.id}?", fix="say --nodes, for example --nodes 4"
             )
     if gpu is not None and path.suffix != ".xml":
         raise InputError(

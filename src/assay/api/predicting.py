@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from assay.predict.calibration import calibrated_gpu, calibrated_physics, networ
 from assay.predict.inputs import Input, inputs_of
 from assay.predict.prediction import (
     Prediction,
+    ScalingPoint,
     predict,
+    scaling_curve,
     smallest_change_that_fits,
-    speedup_frac,
 )
 from assay.predict.sensitivity import Effect, sensitivity
 from assay.predict.situation import Situation
@@ -27,12 +29,13 @@ from assay.predict.stack import DEFAULT_STACK, stack
 from assay.predict.timeline import pipeline, trace_events
 
 #: Where no run, stack or layout says otherwise, all ranks wait for nothing but each other.
+_NO_CHANGE = "more model parallelism, or a GPU with more memory"
 _UNSTACKED = f"no stack named: {DEFAULT_STACK} taken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions:
-    """What `assay predict` was asked. `base` is the system of a measured run, `gpu` that of a topology file."""
+    """What `assay predict` was asked; `base` is the system of a measured run, `gpu` that of a topology."""
 
     cluster: str
     workload: str
@@ -55,9 +58,25 @@ class Predicted:
     cluster: Cluster
     prediction: Prediction
     speedup_frac: float | None
+    curve: tuple[ScalingPoint, ...] = ()
     inputs: tuple[Input, ...] = ()
+    fix: str | None = None
     effects: tuple[Effect, ...] = ()
     tokens: float | None = None
+
+    @property
+    def why_no_mfu(self) -> str:
+        """The reason for a missing MFU."""
+        gpu = self.cluster.node.gpu
+        dtype = self.prediction.peak_dtype
+        if gpu is None or gpu.source == "run":
+            return "no datasheet gives this device's peak"
+        return gpu.why_no_peak(dtype) or f"no {dtype} peak"
+
+    @property
+    def why_no_speedup(self) -> str:
+        """The reason for a missing speed-up."""
+        return "the batch or the groups do not divide over the fewest nodes that hold a replica"
 
 
 def predict_step(options: PredictOptions) -> Predicted:
@@ -79,16 +98,19 @@ def predict_step(options: PredictOptions) -> Predicted:
     network, physics = network_of(built), calibrated_physics(built.calibration)
     assumed = (*(() if options.stack else (_UNSTACKED,)), *found.assumed)
     result = predict(one, network, physics=physics, assumptions=assumed)
+    curve = scaling_curve(
+        result,
+        lambda nodes: network_of(built.of(nodes)),
+        node_gpus=len(built.node.gpus),
+        physics=physics,
+    )
     return Predicted(
         cluster=built,
         prediction=replace(result, mfu_frac=_mfu_frac(result, gpu)),
         inputs=inputs_of(built, result.peak_dtype),
-        speedup_frac=speedup_frac(
-            result,
-            lambda nodes: network_of(built.of(nodes)),
-            node_gpus=len(built.node.gpus),
-            physics=physics,
-        ),
+        speedup_frac=curve[-1].frac if curve else None,
+        curve=curve,
+        fix=None if result.fits else smallest_change_that_fits(one) or _NO_CHANGE,
         effects=sensitivity(one, network, physics=physics) if options.sensitivity else (),
         tokens=options.tokens,
     )
@@ -128,6 +150,14 @@ def timeline(predicted: Predicted) -> dict[str, object]:
     )
 
 
+def write_json(data: dict[str, object], path: Path) -> None:
+    """Write one JSON object; raises `InputError` where the file cannot be written."""
+    try:
+        path.write_text(json.dumps(data), encoding="utf-8")
+    except OSError as fault:
+        raise InputError(f"cannot write {path}: {fault.strerror}", fix="give another file") from None
+
+
 def text_lines(file: Path) -> list[str]:
     """The lines of a text file, also of one packed with gzip."""
     try:
@@ -159,9 +189,3 @@ def _workload(options: PredictOptions) -> Workload:
 def model_names() -> tuple[str, ...]:
     """Ids of the shipped models."""
     return tuple(one.id for one in models())
-
-
-def smallest_fix(done: Predicted) -> str:
-    """The mildest change that makes a layout fit, in words."""
-    change = smallest_change_that_fits(done.prediction.situation)
-    return change or "more model parallelism, or a GPU with more memory"

@@ -66,9 +66,7 @@ def _build(parts: ClusterParts) -> Cluster:
     if parts.base is not None:
         with parts.placed("base"):
             system = cluster(parts.base)
-        return replace(
-            system, id=parts.id, name=parts.name, count=parts.count, calibration=parts.calibration
-        )
+        return replace(system, id=parts.id, name=parts.name, count=parts.count, calibration=parts.calibration)
     node = parts.node
     if node is None:
         raise InputError(f"cluster {parts.id} has no node", where=parts.document.where("schema"))
@@ -156,7 +154,7 @@ def measured_device(
         sm_count=sm_count,
         pcie_generation=4,
         pcie_lanes=16,
-        missing={name: _NO_DATASHEET for name in _UNKNOWN_FIELDS},
+        missing=dict.fromkeys(_UNKNOWN_FIELDS, _NO_DATASHEET),
     )
 
 

@@ -23,6 +23,17 @@ COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 PLACES = ("node", "network")
 
 
+def meaning_of(name: str) -> str:
+    """What a factor multiplies."""
+    first, _, last = name.partition(".")
+    template = next(
+        known
+        for known in FACTORS
+        if known.startswith(f"{first}.") and known.endswith(last.rpartition(".")[2])
+    )
+    return FACTORS[template]
+
+
 def factor_names() -> tuple[str, ...]:
     """Every name that a factor may have."""
     found = ["memory.bandwidth", "host.launch", *(f"gemm.{dtype}.rate" for dtype in GEMM_DTYPES)]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.domain.calibration import COLLECTIVES, Calibration, Factor
+from assay.domain.calibration import COLLECTIVES, Calibration, Factor, meaning_of
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
 from assay.domain.reading import Origin, Reading
@@ -32,6 +32,8 @@ Floats = NDArray[np.float64]
 
 #: dtype of a reading → dtype of the kernel model, the same units.
 _DTYPES = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8"}
+#: From so many shapes on a table may be one of kernels timed each alone.
+_MANY_SHAPES = 8
 #: Log errors beyond this count linearly in the fit of the collectives.
 _HUBER = 0.1
 _ROUNDS = 12
@@ -54,6 +56,29 @@ class Residual:
     after: float
     fitted: bool
 
+    @property
+    def before_error_frac(self) -> float | None:
+        """before / measured − 1."""
+        return None if self.before is None else self.before / self.measured - 1
+
+    @property
+    def after_error_frac(self) -> float:
+        """after / measured − 1."""
+        return self.after / self.measured - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantityFit:
+    """Errors of one quantity: median and largest absolute, and the median signed one."""
+
+    quantity: str
+    n: int
+    fitted: bool
+    before_frac: float | None
+    after_frac: float
+    worst_frac: float
+    bias_frac: float
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
@@ -62,6 +87,32 @@ class Fit:
     calibration: Calibration
     residuals: tuple[Residual, ...]
     missing: tuple[tuple[str, str], ...]
+
+    @property
+    def parameters(self) -> tuple[tuple[Factor, str], ...]:
+        """Each factor with what it multiplies."""
+        return tuple((factor, meaning_of(factor.name)) for factor in self.calibration.factors)
+
+    @property
+    def by_quantity(self) -> tuple[QuantityFit, ...]:
+        """The residuals summed up, in the order in which quantities came."""
+        found = []
+        for quantity in dict.fromkeys(r.quantity for r in self.residuals):
+            some = [r for r in self.residuals if r.quantity == quantity]
+            before = [abs(r.before_error_frac) for r in some if r.before_error_frac is not None]
+            after = np.array([r.after_error_frac for r in some])
+            found.append(
+                QuantityFit(
+                    quantity=quantity,
+                    n=len(some),
+                    fitted=some[0].fitted,
+                    before_frac=float(np.median(before)) if before else None,
+                    after_frac=float(np.median(np.abs(after))),
+                    worst_frac=float(np.abs(after).max()),
+                    bias_frac=float(np.median(after)),
+                )
+            )
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +176,7 @@ def _means(readings: Iterable[Reading]) -> list[_Mean]:
     found = []
     for (quantity, recipe), by_subject in values.items():
         logs = [np.log(several) for several in by_subject.values()]
-        slow_is = -1.0 if quantity.endswith("time") or quantity.endswith("latency") else 1.0
+        slow_is = -1.0 if quantity.endswith(("time", "latency")) else 1.0
         at, level = _slowest([slow_is * one for one in logs])
         found.append(
             _Mean(
@@ -168,42 +219,61 @@ def shape_of(recipe: Recipe) -> tuple[int, int, int] | None:
     return m, n, k
 
 
-def _gemm_factors(means: Sequence[_Mean], gpu: Gpu, missing: list[tuple[str, str]]) -> list[Factor]:
-    """Rate factors: the scale of the peak under which the model's rates meet the measured ones."""
+def _gemms(means: Sequence[_Mean]) -> dict[str, list[_Mean]]:
+    """Rates of products whose shape is known, by dtype of the kernel model."""
     by_dtype: dict[str, list[_Mean]] = defaultdict(list)
     for mean in _loaded(means, "gemm.", ".rate"):
         dtype = _DTYPES.get(mean.quantity.split(".")[1])
         if dtype is not None and shape_of(mean.recipe) is not None:
             by_dtype[dtype].append(mean)
+    return by_dtype
+
+
+def _gemm_factors(means: Sequence[_Mean], gpu: Gpu, missing: list[tuple[str, str]]) -> list[Factor]:
+    """Rate factors: the scale of the peak under which the model's rates meet the measured ones."""
     found = []
+    by_dtype = _gemms(means)
     for dtype, some in by_dtype.items():
         try:
-            errors = _gemm_errors(some, gpu, dtype)
+            scale, left, _ = _gemm_fit(some, gpu, dtype)
         except InputError as fault:
             missing.append((f"gemm.{dtype}.rate", fault.what))
             continue
-        found.append(_factor(f"gemm.{dtype}.rate", *_scale_of(errors), some))
+        found.append(_factor(f"gemm.{dtype}.rate", scale, left, some))
     if not by_dtype:
         missing.append(("gemm.bf16.rate", "no rate of a bf16, fp16 or fp8 product with its shape"))
     return found
 
 
-def _gemm_errors(some: Sequence[_Mean], gpu: Gpu, dtype: str) -> Callable[[float], Floats]:
+def _gemm_fit(some: Sequence[_Mean], gpu: Gpu, dtype: str) -> tuple[float, Floats, bool]:
+    """Scale, log errors left, and whether the products were timed at work or each alone.
+
+    Tables of many shapes may hold either; the way whose errors are smaller is taken. Few shapes were
+    measured in sustained windows.
+    """
+    ways = (True, False) if len(some) >= _MANY_SHAPES else (True,)
+    fits = [(*_scale_of(_gemm_errors(some, gpu, dtype, sustained=way)), way) for way in ways]
+    return min(fits, key=lambda fit: float(np.mean(np.abs(fit[1]))))
+
+
+def _gemm_errors(
+    some: Sequence[_Mean], gpu: Gpu, dtype: str, *, sustained: bool
+) -> Callable[[float], Floats]:
     """log(measured rate / model's rate) of every shape, by the scale of the peak."""
     shapes = np.array([shape_of(mean.recipe) for mean in some], float).T
     measured = np.array([mean.value for mean in some])
-    gemm_rates([gpu], [dtype])
 
     def errors(scale: float) -> Floats:
         factor = Calibration(source="", factors=(Factor(name=f"gemm.{dtype}.rate", value=scale),))
-        return np.asarray(np.log(measured / _gemm_rate(calibrated_gpu(gpu, factor), dtype, shapes)))
+        scaled = calibrated_gpu(gpu, factor)
+        return np.asarray(np.log(measured / _gemm_rate(scaled, dtype, shapes, sustained=sustained)))
 
     return errors
 
 
-def _gemm_rate(gpu: Gpu, dtype: str, shapes: Floats) -> Floats:
+def _gemm_rate(gpu: Gpu, dtype: str, shapes: Floats, *, sustained: bool) -> Floats:
     m, n, k = shapes
-    return np.asarray(2 * m * n * k / gemm_time_s(gemm_rates([gpu], [dtype]), m, n, k))
+    return np.asarray(2 * m * n * k / gemm_time_s(gemm_rates([gpu], [dtype]), m, n, k, sustained=sustained))
 
 
 def _scale_of(errors: Callable[[float], Floats]) -> tuple[float, Floats]:
@@ -266,7 +336,9 @@ def _timed(means: Sequence[_Mean], cluster: Cluster, network: Network) -> list[_
             continue
         first, rest = parts_s(network, parts[1], float(size), ranks, 1)
         found.append(
-            _Timed(mean=mean, first_s=first.item(), rest_s=rest.item(), far=ranks > width * cluster.domain_nodes)
+            _Timed(
+                mean=mean, first_s=first.item(), rest_s=rest.item(), far=ranks > width * cluster.domain_nodes
+            )
         )
     return found
 
@@ -343,14 +415,15 @@ def _gemm_residuals(
     means: Sequence[_Mean], cluster: Cluster, calibration: Calibration, datasheet: bool
 ) -> Iterable[Residual]:
     gpu = cluster.node.gpu
-    for mean in _loaded(means, "gemm.", ".rate"):
-        dtype, shape = _DTYPES.get(mean.quantity.split(".")[1]), shape_of(mean.recipe)
-        if gpu is None or dtype is None or shape is None or calibration.get(f"gemm.{dtype}.rate") is None:
+    for dtype, some in _gemms(means).items():
+        if gpu is None or calibration.get(f"gemm.{dtype}.rate") is None:
             continue
-        sides = np.array(shape, float)
-        before = _gemm_rate(gpu, dtype, sides).item() if datasheet else None
-        after = _gemm_rate(calibrated_gpu(gpu, calibration), dtype, sides).item()
-        yield _residual(mean, before, after)
+        sustained = _gemm_fit(some, gpu, dtype)[2]
+        shapes = np.array([shape_of(mean.recipe) for mean in some], float).T
+        before = _gemm_rate(gpu, dtype, shapes, sustained=sustained)
+        after = _gemm_rate(calibrated_gpu(gpu, calibration), dtype, shapes, sustained=sustained)
+        for mean, old, new in zip(some, before.tolist(), after.tolist(), strict=True):
+            yield _residual(mean, old if datasheet else None, new)
 
 
 def _memory_residuals(
@@ -372,7 +445,10 @@ def _network_residuals(
 ) -> Iterable[Residual]:
     for one in _timed(means, cluster, LinkNetwork.of(cluster)):
         place, op = "network" if one.far else "node", one.mean.quantity.split(".")[1]
-        latency, bandwidth = calibration.value(f"{place}.latency"), calibration.like(f"{place}.{op}.bandwidth")
+        latency, bandwidth = (
+            calibration.value(f"{place}.latency"),
+            calibration.like(f"{place}.{op}.bandwidth"),
+        )
         after = latency * one.first_s + one.rest_s / bandwidth
         yield _residual(one.mean, one.first_s + one.rest_s if datasheet else None, after)
 

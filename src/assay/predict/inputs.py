@@ -30,7 +30,7 @@ class Input:
 
 
 def inputs_of(cluster: Cluster, dtype: str) -> tuple[Input, ...]:
-    """Figures of the device at the precision `dtype` (a key of the datasheet's peaks), of links and network."""
+    """Figures of the device at `dtype` (a key of the datasheet's peaks), of its links and the network."""
     gpu = cluster.node.gpu
     return () if gpu is None else tuple(_inputs(cluster, gpu, dtype))
 
@@ -39,9 +39,17 @@ def _inputs(cluster: Cluster, gpu: Gpu, dtype: str) -> Iterator[Input]:
     c, known, wires = cluster.calibration, _is_known(gpu), wires_of(cluster)
     peak, real = gpu.peak(dtype), calibrated_gpu(gpu, c)
     if peak is not None:
-        scaled = _Measured(c, {"bf16": "gemm.bf16.rate", "fp8": "gemm.fp8.rate", "fp4": "gemm.nvfp4.rate"}[dtype])
+        scaled = _Measured(
+            c, {"bf16": "gemm.bf16.rate", "fp8": "gemm.fp8.rate", "fp4": "gemm.nvfp4.rate"}[dtype]
+        )
         yield scaled.input(
-            f"{dtype} peak of products", peak, real.peak(dtype) or peak, "FLOP/s", gpu, f"peak_flop_per_s.{dtype}", known
+            f"{dtype} peak of products",
+            peak,
+            real.peak(dtype) or peak,
+            "FLOP/s",
+            gpu,
+            f"peak_flop_per_s.{dtype}",
+            known,
         )
     memory = _Measured(c, "memory.bandwidth")
     yield memory.input("memory bandwidth", gpu.memory_Bps, real.memory_Bps, "B/s", gpu, "memory_Bps", known)
@@ -59,7 +67,9 @@ def _inputs(cluster: Cluster, gpu: Gpu, dtype: str) -> Iterator[Input]:
         if place == "network" and cluster.fabric is None:
             continue
         where = "inside a node" if place == "node" else "between nodes"
-        yield from _link(c, place, "bandwidth", f"bandwidth of a GPU {where}", bandwidth, "B/s", cluster, known)
+        yield from _link(
+            c, place, "bandwidth", f"bandwidth of a GPU {where}", bandwidth, "B/s", cluster, known
+        )
         yield from _link(c, place, "latency", f"latency of a hop {where}", latency, "s", cluster, known)
 
 
@@ -102,9 +112,15 @@ def _link(
     known: bool,
 ) -> Iterator[Input]:
     """A figure of the links: measured ones a collective each, by its own factor."""
-    measured = [] if c is None else [
-        factor for factor in c.factors if factor.name.startswith(f"{place}.") and factor.name.endswith(kind)
-    ]
+    measured = (
+        []
+        if c is None
+        else [
+            factor
+            for factor in c.factors
+            if factor.name.startswith(f"{place}.") and factor.name.endswith(kind)
+        ]
+    )
     for factor in measured:
         op = factor.name.split(".")[1] if kind == "bandwidth" else ""
         yield Input(

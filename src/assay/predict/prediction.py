@@ -108,25 +108,63 @@ def predict(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingPoint:
+    """Tokens/s of so many nodes over the fewest nodes', batch in proportion; `frac` is the part of linear."""
+
+    nodes: int
+    gpus: int
+    speedup: float
+    frac: float
+
+
+def scaling_curve(
+    whole: Prediction, network_of: Callable[[int], Network], *, node_gpus: int, physics: Physics = FITTED
+) -> tuple[ScalingPoint, ...]:
+    """From the fewest nodes that hold a replica to the full size, doubling; empty where nothing divides."""
+    one = whole.situation
+    layout = one.layout
+    replica = layout.tp * layout.pp * layout.cp
+    dp, sizes = max(1, node_gpus // replica), []
+    while dp < layout.dp:
+        if _divides(one, dp):
+            sizes.append(dp)
+        dp *= 2
+    if not sizes and layout.dp != dp:
+        return ()
+    rates = []
+    for dp in sizes:
+        small = replace(one, layout=replace(layout, dp=dp), global_batch=one.global_batch * dp // layout.dp)
+        nodes = -(-replica * dp // node_gpus)
+        rates.append(
+            (nodes, replica * dp, predict(small, network_of(nodes), physics=physics).tokens_per_s_per_gpu)
+        )
+    rates.append((-(-layout.ranks // node_gpus), layout.ranks, whole.tokens_per_s_per_gpu))
+    _, fewest, base = rates[0]
+    return tuple(
+        ScalingPoint(nodes=nodes, gpus=gpus, speedup=gpus * rate / (fewest * base), frac=rate / base)
+        for nodes, gpus, rate in rates
+    )
+
+
 def speedup_frac(
     whole: Prediction, network_of: Callable[[int], Network], *, node_gpus: int, physics: Physics = FITTED
 ) -> float | None:
     """Tokens per GPU at full size over those of the fewest nodes that hold a replica, batch in proportion."""
-    one = whole.situation
+    curve = scaling_curve(whole, network_of, node_gpus=node_gpus, physics=physics)
+    return curve[-1].frac if curve else None
+
+
+def _divides(one: Situation, dp: int) -> bool:
+    """Whether batch, experts and shards still divide with fewer replicas."""
     layout = one.layout
-    replica = layout.tp * layout.pp * layout.cp
-    copies = max(1, node_gpus // replica)
-    if layout.dp % copies or one.global_batch * copies % layout.dp:
-        return None
-    dp = copies
-    if (layout.tp * layout.cp * dp) % (layout.ep * layout.etp) or (
-        layout.shard_ranks and (dp * layout.cp) % layout.shard_ranks
-    ):
-        return None
-    small = replace(one, layout=replace(layout, dp=dp), global_batch=one.global_batch * dp // layout.dp)
-    nodes = -(-replica * dp // node_gpus)
-    base = predict(small, network_of(nodes), physics=physics)
-    return whole.tokens_per_s_per_gpu / base.tokens_per_s_per_gpu
+    inner = layout.tp * layout.cp * dp
+    return not (
+        layout.dp % dp
+        or one.global_batch * dp % layout.dp
+        or inner % (layout.ep * layout.etp)
+        or (layout.shard_ranks and (dp * layout.cp) % layout.shard_ranks)
+    )
 
 
 def smallest_change_that_fits(one: Situation) -> str | None:

@@ -1,4 +1,4 @@
-"""A measured run as a cluster: its GPU and system where the catalogue knows them, else a device of readings."""
+"""A measured run as a cluster: its system where the catalogue knows the GPU, else a device of readings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def run_cluster(
     assumed: list[str] = []
     if base is not None:
         _require_same_gpu(base, named)
-        return RunCluster(cluster=_cut(base, id, hosts, width, assumed), datasheet=True, assumed=tuple(assumed))
+        return RunCluster(
+            cluster=_cut(base, id, hosts, width, assumed), datasheet=True, assumed=tuple(assumed)
+        )
     found = _known_gpu(named, assumed)
     if found is not None:
         system = _system_with(found, width)
@@ -69,7 +71,9 @@ def run_cluster(
         own = _cut(system, id, hosts, width, assumed)
         return RunCluster(cluster=own, datasheet=True, assumed=tuple(assumed), base=system.id)
     return RunCluster(
-        cluster=_of_readings(id, hosts, width, facts, readings, named), datasheet=False, assumed=tuple(assumed)
+        cluster=_of_readings(id, hosts, width, facts, readings, named),
+        datasheet=False,
+        assumed=tuple(assumed),
     )
 
 
@@ -151,9 +155,7 @@ def _of_readings(
     )
 
 
-def _device(
-    width: int, facts: Sequence[Fact], readings: Sequence[Reading], named: Sequence[str]
-) -> Gpu:
+def _device(width: int, facts: Sequence[Fact], readings: Sequence[Reading], named: Sequence[str]) -> Gpu:
     """A device whose peaks and bandwidth are the best readings; its factors make them exact."""
     peaks = {dtype: rate for dtype in ("bf16", "fp16") if (rate := _best(readings, f"gemm.{dtype}.rate"))}
     if not peaks:
@@ -164,7 +166,8 @@ def _device(
     copied = _best(readings, "memory.copy.bandwidth")
     if copied is None:
         raise InputError(
-            "the run measured no copy of memory", fix="measure with --only memory, or name the system with --base"
+            "the run measured no copy of memory",
+            fix="measure with --only memory, or name the system with --base",
         )
     peak = max(peaks.values())
     return measured_device(
@@ -183,9 +186,7 @@ def _memory_bytes(width: int, facts: Sequence[Fact]) -> int:
         return int(own)
     whole = _fact(facts, "memory.total", (int, float))
     if whole is None:
-        raise InputError(
-            "the run does not say how much memory a rank has", fix="name the system with --base"
-        )
+        raise InputError("the run does not say how much memory a rank has", fix="name the system with --base")
     return int(whole) // width
 
 
@@ -201,5 +202,3 @@ def _best(readings: Sequence[Reading], quantity: str) -> float | None:
 def device_id(name: str) -> str:
     """A name as an id: lower-case words with hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "device"
-
-
