@@ -60,6 +60,13 @@ predict.add_command(collective)
 @click.option("--seq-len", type=click.IntRange(min=1), help="Tokens of a sequence.  [default: the model's]")
 @click.option("--task", type=click.Choice(["pretrain", "sft", "lora"]), default="pretrain", show_default=True)
 @click.option("--stack", metavar="NAME", help="Framework: megatron, nemo, torchtitan, fsdp, maxtext, …")
+@click.option(
+    "--from-trace",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A Kineto trace of the job on fewer nodes: its kernels and host gaps stay, its collectives are "
+    "predicted for --nodes. Takes the place of --workload.",
+)
 @click.option("--tokens", type=float, help="A token budget: how many days it takes.")
 @click.option("--explain", is_flag=True, help="For each term the formula, its inputs and their sources.")
 @click.option("--sensitivity", is_flag=True, help="Which inputs move the answer, and by how much.")
@@ -82,6 +89,7 @@ def step(
     seq_len: int | None,
     task: str,
     stack: str | None,
+    from_trace: Path | None,
     tokens: float | None,
     explain: bool,
     sensitivity: bool,
@@ -94,6 +102,10 @@ def step(
 
     Exit code 0; 1 where the model does not fit in memory.
     """
+    if from_trace:
+        asked = (workload, task != "pretrain", stack, tokens, sensitivity, trace, html, gpu)
+        _require_trace_options(*asked)
+        return _from_trace(from_trace, cluster, nodes, base, layout, global_batch, seq_len, as_json=as_json)
     from assay.api.predicting import PredictOptions, predict_step, timeline, write_json
     from assay.app.prediction import answer, show_prediction
 
@@ -129,3 +141,40 @@ def step(
     else:
         show_prediction(done, explain=explain)
     return 0 if done.prediction.fits else 1
+
+
+def _require_trace_options(*asked: object) -> None:
+    names = ("--workload", "--task", "--stack", "--tokens", "--sensitivity", "--trace", "--html", "--gpu")
+    for name, value in zip(names, asked, strict=True):
+        if value:
+            raise InputError(f"{name} has no meaning beside --from-trace", fix=f"leave {name} out")
+
+
+def _from_trace(
+    file: Path,
+    cluster: str,
+    nodes: int | None,
+    base: str | None,
+    layout: str,
+    global_batch: int | None,
+    seq_len: int | None,
+    *,
+    as_json: bool,
+) -> int:
+    from assay.api.tracing import predict_trace, shard_ranks_of
+    from assay.app.predict_trace import answer, show_trace
+
+    done = predict_trace(
+        file,
+        cluster=cluster,
+        nodes=nodes,
+        base=base,
+        shard_ranks=shard_ranks_of(layout),
+        global_batch=global_batch,
+        seq_len=seq_len,
+    )
+    if as_json:
+        click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
+    else:
+        show_trace(done)
+    return 0

@@ -47,3 +47,18 @@ def kernels(files: tuple[Path, ...], rows: bool, as_json: bool) -> int:
     result = validate_kernel_files(files)
     print_validation(result, command="validate kernels", rows=rows, as_json=as_json)
     return 0
+
+
+@click.command()
+@_FILES
+@click.option("--cluster", required=True, metavar="NAME|FILE|RUN", help="What the jobs ran on.")
+@click.option("--base", metavar="NAME", help="The system that a measured run was made on.")
+@click.option("--rows", is_flag=True, help="Show every row, not only the groups.")
+@json_option
+def traces(files: tuple[Path, ...], cluster: str, base: str | None, rows: bool, as_json: bool) -> int:
+    """Steps predicted from Kineto traces: each at its own size, and larger jobs from the smallest one."""
+    from assay.api.tracing import validate_traces
+
+    result = validate_traces(files, cluster=cluster, base=base)
+    print_validation(result, command="validate traces", rows=rows, as_json=as_json)
+    return 0
