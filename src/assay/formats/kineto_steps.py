@@ -115,7 +115,9 @@ def read_steps(document: Mapping[str, object], file: str) -> TracedSteps:
         start_s=first,
         end_s=last,
         busy=tuple(inside),
-        calls=tuple(c for c in sorted(calls, key=lambda c: c.start_s) if first <= c.start_s < last),
+        calls=tuple(
+            c for c in sorted(calls, key=lambda c: c.start_s) if first <= c.start_s < min(c.end_s, last)
+        ),
         optimizer_s=_optimizer_starts(updates, on_gpu=on_gpu),
         launch_s=_launch_s(events) if on_gpu else None,
     )

@@ -235,7 +235,7 @@ def replay(
 
 
 #: Kinds of mark in the order in which those of one moment count.
-_OFF, _DUE, _BEGIN, _WAIT, _ON = range(5)
+_OFF, _WAIT, _DUE, _BEGIN, _ON = range(5)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -269,9 +269,9 @@ def _due(traced: TracedSteps) -> list[tuple[float, float | None]]:
             gathers[call.stream, call.ranks].append(call.start_s)
     found: list[tuple[float, float | None]] = []
     for call in traced.calls:
-        at = int(np.searchsorted(starts, call.end_s, side="right")) - 1
+        at = int(np.searchsorted(starts, call.end_s, side="left")) - 1
         if at < 0 or call.end_s >= ends[at]:
-            found.append((call.end_s, max(call.start_s, ends[at] if at >= 0 else call.start_s)))
+            found.append((call.end_s, max(call.start_s, float(ends[at]) if at >= 0 else call.start_s)))
             continue
         later = [begin for begin in gathers[call.stream, call.ranks] if begin >= call.end_s]
         after = updates[updates >= call.end_s]
