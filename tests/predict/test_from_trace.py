@@ -100,11 +100,11 @@ def test_data_parallel_groups_grow_and_model_parallel_ones_stay():
 def test_shards_kept_inside_a_node_gather_there_and_sum_across():
     gather, shard = call(1, 1.1, "all_gather", bytes=1e9), call(2, 2.1, "reduce_scatter", bytes=1e9)
     step = traced([(0, 1), (1.1, 2), (2.1, 3)], [gather, shard], 3.0)
-    full, hybrid = (
-        predict_from_trace(step, h100_network(), node_ranks=8, nodes=16, shard_ranks=s).step_time_s.value
-        for s in (0, 8)
-    )
-    assert hybrid < full
+    result = predict_from_trace(step, h100_network(), node_ranks=8, nodes=16, shard_ranks=8).breakdown_s
+    network = h100_network()
+    assert result["all_gather over 8"] == pytest.approx(network.time_s("all_gather", 1e9, 8, 1).item())
+    both = network.time_s("reduce_scatter", 1e9, 8, 1) + network.time_s("all_reduce", 1e9 / 8, 16, 8)
+    assert result["reduce_scatter over 16"] == pytest.approx(both.item())
 
 
 def test_more_nodes_never_take_less_time():

@@ -226,11 +226,11 @@ def replay(
             awaited.add(mark.index)
             continue
         awaited.discard(mark.index)
-        idle = 0.0
-        late = ends[mark.index] - now
+        clock, late = now + idle, ends[mark.index] - now
         if late > 0:
             waits[name(call)] += late
             now = ends[mark.index]
+        idle = max(0.0, clock - now) if awaited else 0.0
     return Replay(compute_s=compute, gaps_s=gaps, waits_s=dict(waits))
 
 
