@@ -126,7 +126,8 @@ def test_a_generated_run_gives_back_what_it_was_made_of(tmp_path):
     for line in done.fit.by_quantity:
         assert line.after_frac < 0.02 < (line.before_frac or 0)
     for factor, _ in done.fit.parameters:
-        assert factor.low is not None and factor.low < factor.value < (factor.high or 0)
+        assert factor.low is not None
+        assert factor.low < factor.value < (factor.high or 0)
 
 
 def test_a_calibrated_cluster_file_predicts_what_the_run_itself_does(tmp_path):
@@ -148,14 +149,15 @@ def test_inputs_say_which_are_measured_and_what_they_replace(tmp_path):
     inputs = predict_step(PredictOptions(cluster=str(tmp_path / "run"), **WORKLOAD)).inputs
     by_name = {one.name: one for one in inputs}
     peak = by_name["bf16 peak of products"]
-    assert peak.origin is Origin.MEASURED and "run" in peak.source
+    assert peak.origin is Origin.MEASURED
+    assert "run" in peak.source
     assert peak.datasheet == cluster("dgx-h100").node.gpu.peak("bf16")
     assert peak.low < peak.value < peak.high
     assert by_name["bandwidth of a GPU inside a node"].origin is Origin.DATASHEET
 
 
 def test_mfu_stays_against_the_datasheet(tmp_path):
-    slow = calibration(**{"gemm__bf16__rate": 0.5})
+    slow = calibration(gemm__bf16__rate=0.5)
     gpu = cluster("dgx-h100").node.gpu
     assert calibrated_gpu(gpu, slow).peak("bf16") == pytest.approx(0.5 * gpu.peak("bf16"))
     generate(tmp_path / "run", Wish(layout=Layout(nodes=2, gpus=8)))
@@ -180,7 +182,7 @@ def test_more_nodes_than_were_measured_need_a_network():
 def test_a_run_is_not_held_for_another_system(tmp_path):
     generate(tmp_path / "run", Wish(layout=Layout(nodes=1, gpus=8)))
     assert find_cluster(str(tmp_path / "run"), base="hgx-h100-roce").cluster.fabric.transport.value == "roce"
-    with pytest.raises(InputError, match="no shipped system|has 4 GPUs|8 ranks to a host"):
+    with pytest.raises(InputError, match="8 ranks to a host"):
         find_cluster(str(tmp_path / "run"), base="gb200-nvl72")
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.app.options import json_option
-from assay.app.scores import headed, percent
+from assay.app.scores import headed
+from assay.units import percent
 
 if TYPE_CHECKING:
     from assay.api.calibrating import Calibrated

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
+from assay.app.options import json_option, page_options
 
 if TYPE_CHECKING:
     from assay.domain.cluster import Cluster
@@ -49,6 +49,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
 @click.option("--nvls/--no-nvls", default=None, help="Add up in NVSwitches.")
 @click.option("--adaptive/--no-adaptive", default=None, help="Adaptive routing.")
 @click.option("--algorithm", default=None, help="Force RING, TREE, NVLS, …")
+@page_options
 @json_option
 def collective(
     system: str,
@@ -62,6 +63,8 @@ def collective(
     nvls: bool | None,
     adaptive: bool | None,
     algorithm: str | None,
+    html: Path | None,
+    lang: str,
     as_json: bool,
 ) -> int:
     """Predict a collective: time with a range, bandwidths, NCCL's choice, and the link that binds."""
@@ -79,6 +82,15 @@ def collective(
     )
     width = per_node or len(cluster.node.gpus)
     times = collective_time(cluster, op, sizes, Placement.of(width, nodes or 1), options=options)
+    if html:
+        from assay.api.pages import write_collective_page
+
+        answer = _answer(cluster, times, options)
+        library_said = str(answer["library"])
+        write_collective_page(
+            times, html, lang=lang, cluster=cluster.name, library=library_said, answer=answer
+        )
+        click.echo(f"wrote {html}", err=True)
     if as_json:
         click.echo(json.dumps(_answer(cluster, times, options), indent=2))
     else:
