@@ -29,7 +29,7 @@ from assay.predict.stack import DEFAULT_STACK, stack
 from assay.predict.timeline import pipeline, trace_events
 
 #: Where no run, stack or layout says otherwise, all ranks wait for nothing but each other.
-_NO_CHANGE = "more model parallelism, or a GPU with more memory"
+_NO_CHANGE = "more GPUs, or GPUs with more memory: no recomputation, sharding, tp or pp makes it fit"
 _UNSTACKED = f"no stack named: {DEFAULT_STACK} taken"
 
 

@@ -67,7 +67,9 @@ predict.add_command(collective)
     help="A Kineto trace of the job on fewer nodes: its kernels and host gaps stay, its collectives are "
     "predicted for --nodes. Takes the place of --workload.",
 )
-@click.option("--tokens", type=float, help="A token budget: how many days it takes.")
+@click.option(
+    "--tokens", type=click.FloatRange(min=1), metavar="N", help="A token budget: how many days it takes."
+)
 @click.option("--explain", is_flag=True, help="For each term the formula, its inputs and their sources.")
 @click.option("--sensitivity", is_flag=True, help="Which inputs move the answer, and by how much.")
 @click.option(
@@ -139,7 +141,7 @@ def step(
     if as_json:
         click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
     else:
-        show_prediction(done, explain=explain)
+        show_prediction(done, explain=explain, sensitivity=sensitivity)
     return 0 if done.prediction.fits else 1
 
 

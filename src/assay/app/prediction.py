@@ -77,7 +77,7 @@ def input_object(one: Input) -> dict[str, object]:
     }
 
 
-def show_prediction(done: Predicted, *, explain: bool) -> None:
+def show_prediction(done: Predicted, *, explain: bool, sensitivity: bool) -> None:
     """Print it: the answer first, then where the step and the memory go, then what it rests on."""
     from assay.units import show
 
@@ -93,7 +93,8 @@ def show_prediction(done: Predicted, *, explain: bool) -> None:
     click.echo(wrapped(f"MFU        {mfu}  ({p.mfu_formula})", hang=11))
     told = f"– ({done.why_no_speedup})"
     if done.speedup_frac is not None:
-        told = f"{done.speedup_frac:.1%} of linear against the fewest nodes that hold a replica"
+        fewest = done.curve[0].nodes if done.curve else done.cluster.count
+        told = f"{done.speedup_frac:.1%} of linear against the fewest nodes that hold a replica ({fewest})"
     click.echo(wrapped(f"speed-up   {told}", hang=11))
     if done.tokens:
         click.echo(f"days       {p.days(done.tokens):,.1f} for {done.tokens:.3g} tokens")
@@ -105,7 +106,7 @@ def show_prediction(done: Predicted, *, explain: bool) -> None:
         click.echo(wrapped(f"assumed: {line}", hang=9))
     for line in p.extrapolated:
         click.echo(wrapped(f"extrapolated: {line}", hang=14))
-    if done.effects:
+    if sensitivity:
         click.echo("\nwhat moves the answer (each input 10 % larger, or the setting named)")
         for effect in done.effects:
             change = f"{effect.step_frac:+.2%}" if effect.changes else "changed nothing"

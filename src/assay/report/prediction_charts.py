@@ -81,7 +81,7 @@ def timeline(spans: Sequence[Span], *, words: Words, kinds: Sequence[str]) -> st
     end = max(span.end_s for span in spans)
     factor, name = axis_unit([end], "s")
     lanes = 1 + max(span.lane for span in spans)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"lane": span.lane, "top": span.lane + 0.08, "low": span.lane + 0.92, "begin": span.begin_s / factor,
          "end": span.end_s / factor, "kind": span.kind, "text": span.text,
          "middle": (span.begin_s + span.end_s) / 2 / factor, "level": span.lane + 0.5}
