@@ -6,6 +6,7 @@ import gzip
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay.api.clusters import candidates, find_cluster
 from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
@@ -15,7 +16,6 @@ from assay.domain.layout import parse_layout
 from assay.domain.workload import Workload
 from assay.errors import InputError
 from assay.predict.calibration import calibrated_gpu, calibrated_physics, network_of
-from assay.predict.inputs import Input, inputs_of
 from assay.predict.prediction import (
     Prediction,
     ScalingPoint,
@@ -28,7 +28,9 @@ from assay.predict.situation import Situation
 from assay.predict.stack import DEFAULT_STACK, stack
 from assay.predict.timeline import pipeline, trace_events
 
-#: Where no run, stack or layout says otherwise, all ranks wait for nothing but each other.
+if TYPE_CHECKING:
+    from assay.predict.inputs import Input
+
 _NO_CHANGE = "more GPUs, or GPUs with more memory: no recomputation, sharding, tp or pp makes it fit"
 _UNSTACKED = f"no stack named: {DEFAULT_STACK} taken"
 
@@ -53,16 +55,22 @@ class PredictOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """A prediction with the cluster it is for, the figures it rests on, and what was asked besides."""
+    """A prediction with the cluster it is for, and what was asked besides."""
 
     cluster: Cluster
     prediction: Prediction
     speedup_frac: float | None
     curve: tuple[ScalingPoint, ...] = ()
-    inputs: tuple[Input, ...] = ()
     fix: str | None = None
     effects: tuple[Effect, ...] = ()
     tokens: float | None = None
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The figures of the cluster that the prediction rests on, each with its origin."""
+        from assay.predict.inputs import inputs_of
+
+        return inputs_of(self.cluster, self.prediction.peak_dtype)
 
     @property
     def why_no_mfu(self) -> str:
@@ -107,7 +115,6 @@ def predict_step(options: PredictOptions) -> Predicted:
     return Predicted(
         cluster=built,
         prediction=replace(result, mfu_frac=_mfu_frac(result, gpu)),
-        inputs=inputs_of(built, result.peak_dtype),
         speedup_frac=curve[-1].frac if curve else None,
         curve=curve,
         fix=None if result.fits else smallest_change_that_fits(one) or _NO_CHANGE,
