@@ -24,6 +24,13 @@ class FoundCluster:
     assumed: tuple[str, ...] = ()
 
 
+def read_cluster(said: str) -> Cluster:
+    """The cluster that `said` names, of as many nodes as its description has."""
+    path = Path(said)
+    known = path.is_dir() or path.is_file() or path.suffix in (".xml", ".yaml", ".yml", ".toml")
+    return find_cluster(said).cluster if known else cluster(said)
+
+
 def find_cluster(
     said: str, *, nodes: int | None = None, base: str | None = None, gpu: str | None = None
 ) -> FoundCluster:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from assay import __version__
 from assay.api.predicting import Predicted
-from assay.api.reporting import write_file
+from assay.api.reporting import write_text
 from assay.catalog.messages import Texts
 from assay.domain.score import Validation
 from assay.errors import InputError
@@ -40,7 +40,7 @@ def write_prediction_page(done: Predicted, path: Path, *, lang: str, answer: Map
         why_no_speedup=done.why_no_speedup,
         assay_version=__version__,
     )
-    write_file(path, render_prediction(data, Texts(lang), answer_json=_text(answer)))
+    write_text(path, render_prediction(data, Texts(lang), answer_json=_text(answer)))
 
 
 def write_validation_page(
@@ -50,7 +50,7 @@ def write_validation_page(
     page = render_validation(
         result, Texts(lang), command=command, assay_version=__version__, answer_json=_text(answer)
     )
-    write_file(path, page)
+    write_text(path, page)
 
 
 def write_collective_page(
@@ -65,7 +65,7 @@ def write_collective_page(
         assay_version=__version__,
         answer_json=_text(answer),
     )
-    write_file(path, page)
+    write_text(path, page)
 
 
 def _text(answer: Mapping[str, object]) -> str:

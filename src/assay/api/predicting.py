@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,13 @@ from assay.catalog.models import model, model_from_config, model_from_file, mode
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
 from assay.domain.layout import parse_layout
-from assay.domain.workload import Workload
+from assay.domain.workload import Transformer, Workload
 from assay.errors import InputError
+from assay.fabric.failures.impact import Conditions, Impact, impact
 from assay.predict.calibration import calibrated_gpu, calibrated_physics, network_of
+from assay.predict.impaired import ImpairedNetwork, slowed_gpu
+from assay.predict.network import Network
+from assay.predict.physics import Physics
 from assay.predict.prediction import (
     Prediction,
     ScalingPoint,
@@ -51,11 +56,15 @@ class PredictOptions:
     stack: str | None = None
     tokens: float | None = None
     sensitivity: bool = False
+    conditions: Conditions = field(default_factory=Conditions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """A prediction with the cluster it is for, and what was asked besides."""
+    """A prediction with the cluster it is for, and what was asked besides.
+
+    `impact` is what failures, loss and routing do, and `healthy_s` the step without them.
+    """
 
     cluster: Cluster
     prediction: Prediction
@@ -64,6 +73,8 @@ class Predicted:
     fix: str | None = None
     effects: tuple[Effect, ...] = ()
     tokens: float | None = None
+    impact: Impact | None = None
+    healthy_s: float | None = None
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -105,7 +116,9 @@ def predict_step(options: PredictOptions) -> Predicted:
     )
     network, physics = network_of(built), calibrated_physics(built.calibration)
     assumed = (*(() if options.stack else (_UNSTACKED,)), *found.assumed)
-    result = predict(one, network, physics=physics, assumptions=assumed)
+    whole = predict(one, network, physics=physics, assumptions=assumed)
+    harm = impact(built, options.conditions) if options.conditions.any else None
+    result = whole if harm is None else _impaired(one, network, physics, harm, assumed)
     curve = scaling_curve(
         result,
         lambda nodes: network_of(built.of(nodes)),
@@ -115,11 +128,31 @@ def predict_step(options: PredictOptions) -> Predicted:
     return Predicted(
         cluster=built,
         prediction=replace(result, mfu_frac=_mfu_frac(result, gpu)),
+        impact=harm,
+        healthy_s=None if harm is None else whole.step_time_s.value,
         speedup_frac=curve[-1].frac if curve else None,
         curve=curve,
         fix=None if result.fits else smallest_change_that_fits(one) or _NO_CHANGE,
         effects=sensitivity(one, network, physics=physics) if options.sensitivity else (),
         tokens=options.tokens,
+    )
+
+
+def _impaired(
+    one: Situation, network: Network, physics: Physics, harm: Impact, assumed: tuple[str, ...]
+) -> Prediction:
+    """The step with everything that is asked to be wrong."""
+    endless = [name for name, factor in harm.slowdown.items() if not math.isfinite(factor)]
+    if endless:
+        raise InputError(
+            f"{harm.left.stranded:,} flows have no way left ({', '.join(endless)}), so that no step ends",
+            fix="let fewer things fail at once, or look at assay predict fabric --fail …",
+        )
+    slowed = replace(one, gpu=slowed_gpu(one.gpu, harm.gpu_part))
+    words = [f"{failure}" for failure in harm.conditions.failures]
+    told = (f"failed: {', '.join(words)}",) if words else ()
+    return predict(
+        slowed, ImpairedNetwork(network, harm.slowdown), physics=physics, assumptions=(*assumed, *told)
     )
 
 
@@ -180,17 +213,21 @@ def text_lines(file: Path) -> list[str]:
 
 
 def _workload(options: PredictOptions) -> Workload:
-    path = Path(options.workload)
+    shape = read_model(options.workload)
+    return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
+
+
+def read_model(said: str) -> Transformer:
+    """A shipped model by name, or one from a config.json, Megatron-LM arguments or YAML."""
+    path = Path(said)
     if path.suffix == ".json" or path.is_dir():
         file = path / "config.json" if path.is_dir() else path
-        shape = model_from_config("\n".join(text_lines(file)), where=str(file))
-    elif path.suffix in (".yaml", ".yml", ".toml"):
-        shape = model_from_file(path)
-    elif path.suffix in (".sh", ".args", ".txt") and path.is_file():
-        shape = model_from_megatron("\n".join(text_lines(path)), where=str(path))
-    else:
-        shape = model(options.workload)
-    return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
+        return model_from_config("\n".join(text_lines(file)), where=str(file))
+    if path.suffix in (".yaml", ".yml", ".toml"):
+        return model_from_file(path)
+    if path.suffix in (".sh", ".args", ".txt") and path.is_file():
+        return model_from_megatron("\n".join(text_lines(path)), where=str(path))
+    return model(said)
 
 
 def model_names() -> tuple[str, ...]:

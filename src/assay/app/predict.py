@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option, page_options
+from assay.app.options import failing, json_option, page_options
 from assay.app.predict_collective import collective
+from assay.app.predict_fabric import fabric
+from assay.app.predict_memory_pool import memory_pool
 from assay.errors import InputError
+
+if TYPE_CHECKING:
+    from assay.fabric.failures.impact import Conditions
 
 
 class _StepFirst(click.Group):
@@ -31,6 +37,8 @@ def predict() -> None:
 
 
 predict.add_command(collective)
+predict.add_command(fabric)
+predict.add_command(memory_pool)
 
 
 @predict.command()
@@ -48,7 +56,8 @@ predict.add_command(collective)
 @click.option(
     "--workload",
     metavar="NAME|FILE",
-    help="A shipped model, a Hugging Face config.json, Megatron-LM arguments (.sh, .args), or YAML.",
+    help="A shipped model or job (halo3d, spectral, montecarlo, composite, raytrace, volume), a Hugging Face "
+    "config.json, Megatron-LM arguments (.sh, .args), or YAML.",
 )
 @click.option(
     "--layout",
@@ -56,7 +65,10 @@ predict.add_command(collective)
     metavar="tp=4,pp=4,…",
     help="tp pp vpp cp ep etp dp micro_batch sharding recompute …",
 )
-@click.option("--global-batch", type=click.IntRange(min=1), help="Sequences of one step.")
+@click.option("--global-batch", type=click.IntRange(min=1), help="Sequences of one step (models only).")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of a job; may be repeated."
+)
 @click.option("--seq-len", type=click.IntRange(min=1), help="Tokens of a sequence.  [default: the model's]")
 @click.option("--task", type=click.Choice(["pretrain", "sft", "lora"]), default="pretrain", show_default=True)
 @click.option("--stack", metavar="NAME", help="Framework: megatron, nemo, torchtitan, fsdp, maxtext, …")
@@ -78,6 +90,10 @@ predict.add_command(collective)
     metavar="FILE",
     help="Write the pipeline as a timeline that Perfetto opens.",
 )
+@failing
+@click.option(
+    "--adaptive/--no-adaptive", default=None, help="Adaptive routing.  [default: as the fabric has it]"
+)
 @page_options
 @json_option
 def step(
@@ -88,6 +104,7 @@ def step(
     workload: str | None,
     layout: str,
     global_batch: int | None,
+    settings: tuple[str, ...],
     seq_len: int | None,
     task: str,
     stack: str | None,
@@ -96,6 +113,12 @@ def step(
     explain: bool,
     sensitivity: bool,
     trace: Path | None,
+    fail: tuple[str, ...],
+    degrade: tuple[str, ...],
+    loss: float,
+    ecmp: bool,
+    repeat: str | None,
+    adaptive: bool | None,
     html: Path | None,
     lang: str,
     as_json: bool,
@@ -105,29 +128,40 @@ def step(
     Exit code 0; 1 where the model does not fit in memory.
     """
     if from_trace:
-        asked = (workload, task != "pretrain", stack, tokens, sensitivity, trace, html, gpu)
+        asked = (workload, task != "pretrain", stack, tokens, sensitivity, trace, html, gpu, settings, fail)
         _require_trace_options(*asked)
         return _from_trace(from_trace, cluster, nodes, base, layout, global_batch, seq_len, as_json=as_json)
     from assay.api.predicting import PredictOptions, predict_step, timeline, write_json
+    from assay.api.predicting_jobs import is_job
     from assay.app.prediction import answer, show_prediction
+    from assay.fabric.failures.impact import Conditions
 
-    for name, value in (("--workload", workload), ("--global-batch", global_batch)):
-        if value is None:
-            raise InputError(f"{name} is missing", fix=f"say {name}; 'assay predict step --help' explains it")
+    if workload is None:
+        raise InputError("--workload is missing", fix="name a model or a job, or give --from-trace")
+    conditions = Conditions.of(
+        fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat
+    )
+    if is_job(workload):
+        return _job(cluster, nodes, workload, settings, conditions, as_json=as_json)
+    if global_batch is None or settings:
+        raise click.UsageError(
+            "--set is for jobs, not for models" if settings else "a model needs --global-batch"
+        )
     done = predict_step(
         PredictOptions(
             cluster=cluster,
             nodes=nodes,
             base=base,
             gpu=gpu,
-            workload=workload or "",
+            workload=workload,
             layout=layout,
-            global_batch=global_batch or 0,
+            global_batch=global_batch,
             seq_len=seq_len,
             task=task,
             stack=stack,
             tokens=tokens,
             sensitivity=sensitivity or html is not None,
+            conditions=conditions,
         )
     )
     if trace:
@@ -145,9 +179,27 @@ def step(
     return 0 if done.prediction.fits else 1
 
 
+def _job(
+    cluster: str,
+    nodes: int | None,
+    workload: str,
+    settings: tuple[str, ...],
+    conditions: Conditions,
+    *,
+    as_json: bool,
+) -> int:
+    from assay.api.predicting_jobs import predict_named_job
+    from assay.app.predict_job import show_job
+
+    if nodes is None:
+        raise InputError("--nodes is missing", fix="a job needs the number of nodes")
+    done = predict_named_job(cluster, nodes, workload, settings, conditions)
+    return show_job(done, as_json=as_json)
+
+
 def _require_trace_options(*asked: object) -> None:
     names = ("--workload", "--task", "--stack", "--tokens", "--sensitivity", "--trace", "--html", "--gpu")
-    for name, value in zip(names, asked, strict=True):
+    for name, value in zip((*names, "--set", "--fail"), asked, strict=True):
         if value:
             raise InputError(f"{name} has no meaning beside --from-trace", fix=f"leave {name} out")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.app.predict_impact import impact_object, show_impact
 from assay.app.scores import headed
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def answer(done: Predicted) -> dict[str, object]:
             for e in done.effects
         ],
         "extrapolated": list(p.extrapolated),
+        **({} if done.impact is None else impact_object(done.impact, done.healthy_s, t.value)),
     }
 
 
@@ -106,6 +108,8 @@ def show_prediction(done: Predicted, *, explain: bool, sensitivity: bool) -> Non
         click.echo(wrapped(f"assumed: {line}", hang=9))
     for line in p.extrapolated:
         click.echo(wrapped(f"extrapolated: {line}", hang=14))
+    if done.impact is not None:
+        show_impact(done.impact, done.healthy_s, t.value)
     if sensitivity:
         click.echo("\nwhat moves the answer (each input 10 % larger, or the setting named)")
         for effect in done.effects:

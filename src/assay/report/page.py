@@ -26,7 +26,7 @@ def page_environment(texts: Texts) -> Any:
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
 
-    def say(code: str, **values: MessageValue) -> str:
+    def say(code: str, /, **values: MessageValue) -> str:
         return texts.say(Message.of(code, **values))
 
     env.globals.update(t=texts.label, say=say, show=show, svg=load("markupsafe").Markup)
