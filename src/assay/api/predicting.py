@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from assay.catalog.clusters import cluster, cluster_ids, load_cluster
@@ -40,7 +40,7 @@ class PredictOptions:
     stack: str | None = None
     tokens: float | None = None
     sensitivity: bool = False
-    conditions: Conditions = Conditions()
+    conditions: Conditions = field(default_factory=Conditions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
