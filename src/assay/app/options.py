@@ -121,7 +121,8 @@ def failing(command: Command) -> Command:
             "--fail",
             multiple=True,
             metavar="WHAT",
-            help="Broken: link:leaf3-spine1, switch:spine2, rail:4, nic:node07/mlx5_3, gpu:node89/1@0.8; repeat it.",
+            help="Broken: link:leaf3-spine1, switch:spine2, rail:4, nic:node07/mlx5_3, gpu:node89/1@0.8; "
+            "repeat it.",
         ),
     ):
         command = option(command)

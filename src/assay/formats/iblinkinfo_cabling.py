@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from assay.errors import InputError
 from assay.formats.cabling import (
-    LANE_Gbps,
     Cabling,
     FoundCable,
     FoundDevice,
+    LANE_Gbps,
     both_ends,
     device_name,
     rate_Bps,
