@@ -11,13 +11,16 @@ from assay.formats.artefact import Command, Reading
 from assay.formats.bandwidth_text import Matrix, PairTable, RdmaRate, TestRun
 from assay.formats.clock_text import ClockSources
 from assay.formats.dcgm import DiagResult
+from assay.formats.fabric_links import FabricLink
 from assay.formats.flight_recorder import Dump
-from assay.formats.ib_tools import Counters, FabricLink, Gid, PciDevice, Port
+from assay.formats.ib_tools import Gid, Port
 from assay.formats.kineto import Trace
+from assay.formats.lspci import PciDevice
 from assay.formats.nccl_log import Channel, devices, interfaces
 from assay.formats.nccl_ras import RasRank
 from assay.formats.nccl_xml import Graph, TopologyDevice
 from assay.formats.nvidia_smi import NvlinkGpu, SmiGpu, SmiSummary, Topology
+from assay.formats.port_counters import Counters
 from assay.formats.sentences import Said
 from assay.formats.stack_text import LiveRank
 from assay.formats.training_log import Step

@@ -4,6 +4,7 @@ from assay.doctor.rules import (
     application,
     bandwidth,
     configuration,
+    expected,
     gpu,
     infiniband,
     live,
@@ -14,12 +15,14 @@ from assay.doctor.rules import (
     sentences,
     software,
     traces,
+    training,
 )
 
 __all__ = [
     "application",
     "bandwidth",
     "configuration",
+    "expected",
     "gpu",
     "infiniband",
     "live",
@@ -30,4 +33,5 @@ __all__ = [
     "sentences",
     "software",
     "traces",
+    "training",
 ]

@@ -12,8 +12,9 @@ from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, Place, Proof, found,
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 from assay.domain.subject import CLUSTER, Subject
-from assay.formats.ib_tools import Counters, Port
+from assay.formats.ib_tools import Port
 from assay.formats.nccl_log import devices
+from assay.formats.port_counters import Counters
 from assay.formats.sentences import Said
 
 #: Rate of one port of each adapter, by the model that ibstat prints.

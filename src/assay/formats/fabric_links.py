@@ -1,0 +1,62 @@
+"""Links of a fabric as the subnet manager sees them: iblinkinfo, and the ports of ibnetdiscover."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricLink:
+    """One row of iblinkinfo: an end, its state, its peer if any, and what the link could be."""
+
+    file: str
+    line: int
+    text: str
+    owner: str
+    is_adapter: bool
+    port: int
+    up: bool
+    peer: str
+    could_be: str | None
+
+
+class LinkReader:
+    """iblinkinfo: rows under `CA:` and `Switch:` headings, and the one-line form."""
+
+    kind = "iblinkinfo"
+    _owner = re.compile(r"^(?P<kind>CA|Switch|Switch:?)\s*:\s*(?:0x[0-9a-f]+ )?(?P<name>.+?):\s*$")
+    _row = re.compile(
+        r"^\s*(?:0x[0-9a-f]+\s+)?(?:\"(?P<name>[^\"]*)\"\s+)?(?P<lid>\d+)\s+(?P<port>\d+)\[\s*\] "
+        r"==\((?P<state>[^)]*)\)==>\s*"
+        r"(?P<rest>.*)$"
+    )
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.records: list[object] = []
+        self._name, self._adapter = "", False
+
+    def feed(self, line: str, number: int) -> bool:
+        """Take headings and rows."""
+        if (match := self._owner.match(line)) and "==" not in line:
+            self._name, self._adapter = match["name"].strip(), match["kind"] == "CA"
+            return True
+        if (match := self._row.match(line)) is None:
+            return False
+        peer = re.search(r'"([^"]*)"', match["rest"])
+        could = re.search(r"\((?:Could be|could be) ([^)]*)\)|Could be ([\d. ]+Gbps)", match["rest"])
+        self.records.append(
+            FabricLink(
+                file=self.file,
+                line=number,
+                text=line.strip()[:300],
+                owner=match["name"] or self._name,
+                is_adapter=self._adapter,
+                port=int(match["port"][:5]),
+                up="LinkUp" in match["state"],
+                peer=(peer[1] if peer else "").strip(),
+                could_be=(could[1] or could[2]) if could else None,
+            )
+        )
+        return True
