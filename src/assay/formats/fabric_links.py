@@ -19,6 +19,9 @@ class FabricLink:
     up: bool
     peer: str
     could_be: str | None
+    peer_port: int | None = None
+    width: str = ""
+    lane_Gbps: str = ""
 
 
 class LinkReader:
@@ -44,7 +47,8 @@ class LinkReader:
             return True
         if (match := self._row.match(line)) is None:
             return False
-        peer = re.search(r'"([^"]*)"', match["rest"])
+        peer = re.search(r'(?:(\d+)\[\s*\] )?"([^"]*)"', match["rest"])
+        rate = re.match(r"\s*(\d+X)\s+([\d.]+) Gbps", match["state"])
         could = re.search(r"\((?:Could be|could be) ([^)]*)\)|Could be ([\d. ]+Gbps)", match["rest"])
         self.records.append(
             FabricLink(
@@ -55,8 +59,11 @@ class LinkReader:
                 is_adapter=self._adapter,
                 port=int(match["port"][:5]),
                 up="LinkUp" in match["state"],
-                peer=(peer[1] if peer else "").strip(),
+                peer=(peer[2] if peer else "").strip(),
                 could_be=(could[1] or could[2]) if could else None,
+                peer_port=int(peer[1][:5]) if peer and peer[1] else None,
+                width=rate[1].lower() if rate else "",
+                lane_Gbps=rate[2] if rate else "",
             )
         )
         return True

@@ -39,7 +39,7 @@ class Expected:
 
 @rule("NET_SOCKET_FALLBACK", "PERF_BELOW_EXPECTED", "PERF_BUSBW_MISREAD", reads=("nccl-tests",))
 def against_the_model(facts: Facts, job: Job) -> Iterator[Finding]:
-    """What was measured beside what the hardware should give: far below, or above the wire by NVLink SHARP."""
+    """What was measured beside what the hardware should give: far below, or above the wire by NVLS."""
     for run in facts.runs:
         expected = expected_of(run, facts, job)
         if expected is None:
