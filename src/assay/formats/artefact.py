@@ -19,6 +19,7 @@ from assay.formats import (
     bandwidth_text,
     clock_text,
     dcgm,
+    fio,
     flight_recorder,
     kernel_log,
     kineto,
@@ -126,6 +127,14 @@ class Read:
     records: tuple[object, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FioFile:
+    """One report of fio, with the file that it stands in."""
+
+    file: str
+    report: fio.FioReport
+
+
 def read(name: str, lines: Iterable[str] | bytes, reading: Reading) -> Iterator[object]:
     """Yield records, and fill in `reading`; raises `InputError` only for what cannot be read at all."""
     if isinstance(lines, bytes):
@@ -198,7 +207,7 @@ def _json(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]
         except (ValueError, RecursionError) as failure:
             error = failure
         else:
-            yield from list(_document(document, name, reading))
+            yield from list(_document(document, text, name, reading))
             return
     yield from _json_lines(name, text, reading, error)
 
@@ -211,7 +220,7 @@ def _json_lines(name: str, text: str, reading: Reading, error: Exception) -> Ite
     yield from _text(name, text.splitlines(), reading)
 
 
-def _document(document: object, name: str, reading: Reading) -> Iterator[object]:
+def _document(document: object, text: str, name: str, reading: Reading) -> Iterator[object]:
     records: Iterator[object]
     if flight_recorder.is_dump(document):
         kind, records = "flight recorder", flight_recorder.read(document, name)
@@ -224,12 +233,19 @@ def _document(document: object, name: str, reading: Reading) -> Iterator[object]
     elif isinstance(document, dict) and "nccl_version" in document and "results" in document:
         kind, records = "nccl-tests", iter([bandwidth_text.read_json(document, name)])
     elif isinstance(document, dict) and "fio version" in document:
-        kind, records = "fio", iter(())
+        kind, records = "fio", _fio(text, name, reading)
     else:
         reading.unread, reading.first_unread = reading.lines, 1
         return
     reading.kinds[kind] = reading.lines
     yield from records
+
+
+def _fio(text: str, name: str, reading: Reading) -> Iterator[FioFile]:
+    try:
+        yield from (FioFile(file=name, report=report) for report in fio.parse(text.splitlines(), name))
+    except InputError as error:
+        reading.problem = error.what
 
 
 def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
@@ -296,7 +312,7 @@ def _text(
     if reading.calls:
         reading.kinds["nccl log"] = reading.kinds.get("nccl log", 0) + reading.calls
     yield from calls.records()
-    readers.ras.finish()
+    readers.finish()
     for reader in readers.all:
         yield from reader.records
 

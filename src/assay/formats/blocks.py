@@ -23,7 +23,7 @@ _BEGINS = re.compile(
     r"\s*(?:#|\"|GPU|GUID|CA[ :]|Infiniband device|hca_id|==|[0-9a-f]{2,4}:[0-9a-f]{2}[:.]|\d+\s|0x|DEV|---|"
     r"Errors for|Switch|gpuId|nThread|active_mtu|max_mtu|ACSCtl|ATSCtl|\w+\s+\d+\s+\d+\s+[0-9a-f:]{15}|"
     r"[\w/-]+[:=\s]+\d+\s*$|Link \d|link \w+/\d|\|\s|MS Name|remote  |Job summary|Communicators\.\.\.|"
-    r"index,|name,|timestamp,|gpu_|pci\.bus|uuid,)"
+    r"vendid=|Ca\\s|index,|name,|timestamp,|gpu_|pci\.bus|uuid,)"
 )
 _HOLDS = ("infiniband/", "GB/s", "busbw", "bandwidth", "ACSCtl", "ATSCtl", "bw", "counters/", "nThread")
 
@@ -36,6 +36,7 @@ class Blocks:
         self.ports = ib_tools.PortReader(file)
         self.lspci = lspci.LspciReader(file)
         self.ras = nccl_ras.RasReader(file)
+        self.net = fabric_links.NetReader(file)
         self.csv = smi_query.CsvReader(file)
         self.all = (
             self.tests,
@@ -45,6 +46,7 @@ class Blocks:
             port_counters.CounterReader(file),
             self.lspci,
             fabric_links.LinkReader(file),
+            self.net,
             ib_tools.GidReader(file),
             nvidia_smi.NvlinkReader(file),
             self.csv,
@@ -63,6 +65,11 @@ class Blocks:
         """A command line that was typed says what its answer is."""
         for reader in (self.tests, self.ports, self.lspci, self.csv):
             reader.command(text)
+
+    def finish(self) -> None:
+        """The file ends: those that wait for more take what they have."""
+        self.ras.finish()
+        self.net.finish()
 
     def feed(self, line: str, number: int) -> str | None:
         """The kind of the reader that took the line, or None."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from assay.errors import InputError
+from assay.formats.ibnetdiscover import parse_ibnetdiscover
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricLink:
@@ -67,3 +70,36 @@ class LinkReader:
             )
         )
         return True
+
+
+class NetReader:
+    """ibnetdiscover: gathers its lines, which only together tell both ends of a cable."""
+
+    kind = "ibnetdiscover"
+    _first = re.compile(r"^(?:vendid=|Switch\s+\d+\s+\"|Ca\s+\d+\s+\"|# Topology file)")
+    _more = re.compile(
+        r"^(?:\s*$|#|\[\d+\]|(?:vendid|devid|sysimgguid|switchguid|caguid|rtguid)=|(?:Switch|Ca|Rt)\s)"
+    )
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.records: list[object] = []
+        self._lines: list[str] = []
+        self._inside = False
+
+    def feed(self, line: str, number: int) -> bool:
+        """Take every line of the listing; blank ones keep the numbers right."""
+        if not self._inside and not self._first.match(line):
+            return False
+        self._inside = bool(self._more.match(line) or self._first.match(line))
+        if self._inside:
+            self._lines += [""] * (number - 1 - len(self._lines)) + [line]
+        return self._inside
+
+    def finish(self) -> None:
+        """A listing that is cut off says nothing about cables."""
+        if self._lines:
+            try:
+                self.records.append(parse_ibnetdiscover(self._lines, self.file))
+            except InputError:
+                return

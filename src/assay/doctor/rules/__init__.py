@@ -14,6 +14,7 @@ from assay.doctor.rules import (
     ras,
     sentences,
     software,
+    storage,
     traces,
     training,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "ras",
     "sentences",
     "software",
+    "storage",
     "traces",
     "training",
 ]
