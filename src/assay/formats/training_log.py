@@ -12,19 +12,23 @@ _TIME = re.compile(
     r"(?P<value>[\d.]+)\s*(?P<unit>ms|s)?)"
 )
 _LOSS = re.compile(
-    r"(?i)\b(?:lm |train_?|reduced_train_)?loss\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
+    r"(?i)\b(?:lm |train_?|reduced_train_)?loss[\x22']?\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
 )
+
+_RATE = re.compile(r"(?i)\b(?:learning[ _]rate|lr)\s*[:=]\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One logged step; what the line does not say is None."""
+    """One logged step; what the line does not say is None. `rate` is the learning rate."""
 
     file: str
     line: int
     step: int
     step_s: float | None
     loss: float | None
+    text: str = ""
+    rate: float | None = None
 
 
 def read_line(line: str, number: int, file: str) -> Step | None:
@@ -43,6 +47,8 @@ def read_line(line: str, number: int, file: str) -> Step | None:
         step=int(step[1]),
         step_s=_seconds(time),
         loss=_real(loss[1]) if loss else None,
+        text=line.strip()[:300],
+        rate=_real(rate[1]) if (rate := _RATE.search(line[:600])) else None,
     )
 
 
