@@ -13,18 +13,22 @@ from assay.domain.layout import SCHEDULES, SHARDINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ability:
-    """What a framework offers; `shardings_with_pp` is what goes with more than one stage."""
+    """What a framework offers; `shardings_with_pp` is what goes with more than one stage.
+
+    `interleaves_whole_rounds`: micro-batches must be a multiple of the stages where these are interleaved.
+    """
 
     shardings: tuple[str, ...] = SHARDINGS
     shardings_with_pp: tuple[str, ...] = SHARDINGS
     schedules: tuple[str, ...] = SCHEDULES
+    interleaves_whole_rounds: bool = False
     precisions: tuple[str, ...] = ("bf16", "fp8-current", "fp8-block", "mxfp8", "nvfp4")
 
 
 #: All that the predictor can compute, whoever can run it.
 EVERYTHING = Ability()
 
-_MEGATRON = Ability(shardings_with_pp=("none", "zero1"), schedules=("1f1b", "interleaved"))
+_MEGATRON = Ability(shardings_with_pp=("none", "zero1"), schedules=("1f1b", "interleaved"), interleaves_whole_rounds=True)
 _TITAN = Ability(shardings=("none", "zero2", "zero3"), shardings_with_pp=("none", "zero2", "zero3"))
 _FSDP = Ability(shardings=("none", "zero2", "zero3"), shardings_with_pp=(), schedules=("1f1b",), precisions=("bf16",))
 _DEEPSPEED = Ability(shardings_with_pp=("none", "zero1"), schedules=("1f1b",), precisions=("bf16",))

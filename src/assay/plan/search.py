@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from assay.domain.layout import PRECISIONS, RECOMPUTES, SCHEDULES, SHARDINGS, Layout
 from assay.errors import InputError
-from assay.plan.space import Grid, Ints, Space, grid
+from assay.plan.space import AXES, Grid, Ints, Space, grid
 from assay.predict.memory import memory
 from assay.predict.network import Network
 from assay.predict.physics import FITTED, Physics
@@ -101,11 +101,12 @@ def search(
 
 def _nothing(space: Space, points: Grid) -> InputError:
     most = max(points.pruned, key=lambda reason: points.pruned[reason], default="")
-    said = ", ".join(f"{axis} = {getattr(space, axis)[0]}" for axis in ("tp", "pp", "cp", "ep", "vpp", "micro_batch") if len(getattr(space, axis)) == 1)
+    numbers = [axis for axis in AXES if isinstance(getattr(space, axis)[0], int)]
+    said = ", ".join(f"{axis} = {getattr(space, axis)[0]}" for axis in numbers if len(getattr(space, axis)) == 1)
     return InputError(
         f"no layout of {space.gpus} GPUs with global batch {space.global_batch} is left"
         + (f" with {said}" if said else "")
-        + f"; most were dropped because: {most.replace('_', ' ')}",
+        + f"; most points fall because: {most.replace('_', ' ')}",
         fix="take a global batch that more degrees divide, or fix fewer degrees",
     )
 

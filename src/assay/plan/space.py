@@ -7,6 +7,7 @@ it is the same as another point, or another point is at least as fast and as sma
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,7 +34,7 @@ _MOST_MICRO_BATCH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """The choices of each axis. `dp` follows from the GPUs; words are those of `Layout`."""
+    """The choices of each axis. `dp` follows from the GPUs unless it is fixed; words are those of `Layout`."""
 
     gpus: int
     global_batch: int
@@ -47,6 +48,7 @@ class Space:
     recompute: tuple[str, ...]
     schedule: tuple[str, ...]
     precision: tuple[str, ...]
+    dp: int | None = None
 
     def __post_init__(self) -> None:
         for axis in AXES:
@@ -104,9 +106,54 @@ def space_of(base: Situation, gpus: int, fixed: Mapping[str, object] | None = No
         "schedule": can.schedules,
         "precision": tuple(fast) or ("bf16",),
     }
-    for name, value in (fixed or {}).items():
+    said = dict(fixed or {})
+    dp = said.pop("dp", None)
+    for name, value in said.items():
         whole[name] = (_allowed(name, value, whole, gpus),)
-    return Space(gpus=gpus, global_batch=base.global_batch, **whole)  # type: ignore[arg-type]
+    _contradictions(fixed or {}, base, gpus)
+    return Space(gpus=gpus, global_batch=base.global_batch, dp=dp, **whole)  # type: ignore[arg-type]
+
+
+def quick(space: Space) -> Space:
+    """A smaller space for questions that ask many searches: what good layouts have in common.
+
+    At most 8 sequences a micro-batch and 8 chunks a stage, contexts cut at most 8 ways, recomputation none or full.
+    """
+    few: dict[str, tuple[object, ...]] = {
+        "micro_batch": tuple(m for m in space.micro_batch if m <= 8 and m & (m - 1) == 0),
+        "vpp": tuple(v for v in space.vpp if v <= 8),
+        "cp": tuple(c for c in space.cp if c <= 8),
+        "recompute": tuple(r for r in space.recompute if r != "selective"),
+        "sharding": tuple(s for s in space.sharding if s in ("zero1", "zero3")),
+    }
+    return replace(space, **{name: values or getattr(space, name) for name, values in few.items()})
+
+
+def _contradictions(fixed: Mapping[str, object], base: Situation, gpus: int) -> None:
+    """Refuse two wishes that no layout can have together, and name the pair."""
+    said = {name: value for name, value in fixed.items() if isinstance(value, int)}
+    degrees = [name for name in ("tp", "pp", "cp", "dp") if name in said]
+    for first, second in itertools.combinations(degrees, 2):
+        if gpus % (said[first] * said[second]):
+            raise InputError(
+                f"{first} = {said[first]} and {second} = {said[second]} contradict: "
+                f"{said[first]} × {said[second]} = {said[first] * said[second]} does not divide {gpus} GPUs"
+            )
+    if len(degrees) == 4 and said["tp"] * said["pp"] * said["cp"] * said["dp"] != gpus:
+        raise InputError(f"tp × pp × cp × dp = {' × '.join(str(said[d]) for d in degrees)} is not {gpus}")
+    if said.get("vpp", 1) > 1 and said.get("pp", 2) == 1:
+        raise InputError(f"vpp = {said['vpp']} and pp = 1 contradict", fix="interleaving needs two stages or more")
+    lot = said.get("dp", 1) * said.get("micro_batch", 1)
+    if base.global_batch % lot:
+        raise InputError(
+            f"dp × micro_batch = {lot} and global batch {base.global_batch} contradict: it is not divided"
+        )
+    staged = ability(base.stack.id).shardings_with_pp
+    sharding = fixed.get("sharding")
+    if said.get("pp", 1) > 1 and sharding is not None and sharding not in staged:
+        raise InputError(f"sharding = {sharding} and pp = {said['pp']} contradict under {base.stack.name}")
+    if said.get("vpp", 1) > 1 and fixed.get("schedule") == "1f1b":
+        raise InputError(f"vpp = {said['vpp']} and schedule = 1f1b contradict", fix="use schedule = interleaved")
 
 
 def _peak_of(precision: str) -> str:
@@ -116,10 +163,13 @@ def _peak_of(precision: str) -> str:
 
 def _allowed(name: str, value: object, whole: Mapping[str, Sequence[object]], gpus: int) -> object:
     if name not in AXES:
-        raise unknown_name("axis of the layout", name, AXES)
+        raise unknown_name("axis of the layout", name, (*AXES, "dp"))
     if name in _WORDS:
         if value not in _WORDS[name]:
             raise unknown_name(name, str(value), _WORDS[name])
+        if value not in whole[name]:
+            choices = ", ".join(str(v) for v in whole[name])
+            raise InputError(f"{name} = {value} is not to be had here", fix=f"choose from {choices}")
     elif value not in whole[name]:
         choices = ", ".join(str(v) for v in whole[name][:12])
         raise InputError(f"{name} = {value} on {gpus} GPUs is no layout of this job", fix=f"choose from {choices}")
@@ -139,7 +189,10 @@ def grid(space: Space, base: Situation) -> Grid:
     found = _kept(found, space.gpus % inner == 0, "does_not_multiply", pruned, rest)
     found["dp"] = space.gpus // (found["tp"] * found["pp"] * found["cp"])
     ranks = found["tp"] * found["cp"] * found["dp"]
-    found = _kept(found, ranks % found["ep"] == 0, "does_not_multiply", pruned, rest)
+    wanted = ranks % found["ep"] == 0
+    if space.dp is not None:
+        wanted &= found["dp"] == space.dp
+    found = _kept(found, wanted, "does_not_multiply", pruned, rest)
     rest //= len(space.vpp) * len(space.micro_batch)
     found = _cross(found, {"vpp": space.vpp, "micro_batch": space.micro_batch})
     cut = np.isin(found["pp"] * found["vpp"], _whole_cuts(model.layers))
@@ -170,7 +223,13 @@ def _rules(space: Space, base: Situation) -> Iterator[tuple[str, Callable[[Mappi
         twin = ~zero_bubble & (f["schedule"] != wanted) & np.isin(wanted, _places(space, "schedule"))
         return ~(alone | twin | (zero_bubble & (f["pp"] == 1) & (len(space.schedule) > 1)))
 
-    yield "framework_cannot", lambda f: (f["pp"] == 1) | np.isin(f["sharding"], staged)
+    def runs(f: Mapping[str, Ints]) -> Keep:
+        """Sharding that goes with stages, and whole rounds of micro-batches over interleaved ones."""
+        rounds = space.global_batch // (f["dp"] * f["micro_batch"]) % f["pp"] == 0
+        whole = (f["vpp"] == 1) | rounds if can.interleaves_whole_rounds else True
+        return ((f["pp"] == 1) | np.isin(f["sharding"], staged)) & whole
+
+    yield "framework_cannot", runs
     yield "same_as_another", same
     # Fused attention keeps no scores, so that recomputing attention costs time and saves nothing.
     if fused and "none" in space.recompute:
