@@ -52,13 +52,13 @@ class Predicted:
 
 def predict_step(options: PredictOptions) -> Predicted:
     """Predict a step; an `InputError` says which input does not fit the others."""
-    built = _cluster(options.cluster).of(options.nodes)
+    built = find_cluster(options.cluster).of(options.nodes)
     gpu = built.node.gpu
     if gpu is None:
         raise InputError(
             f"the GPU of {built.id} is not known", fix="name a shipped system, or gpu in its file"
         )
-    workload = _workload(options)
+    workload = find_workload(options.workload, seq_len=options.seq_len, task=options.task)
     layout = parse_layout(options.layout, gpus=built.gpus)
     shape = workload.model
     layout.check(gpus=built.gpus, layers=shape.layers, heads=shape.heads, seq_len=workload.seq_len)
@@ -116,7 +116,8 @@ def text_lines(file: Path) -> list[str]:
         raise InputError("not UTF-8 text", where=str(file)) from None
 
 
-def _cluster(said: str) -> Cluster:
+def find_cluster(said: str) -> Cluster:
+    """A shipped system by name, or one from a user's YAML or TOML file."""
     path = Path(said)
     if path.suffix in (".yaml", ".yml", ".toml") or path.is_file():
         return load_cluster(path)
@@ -125,8 +126,9 @@ def _cluster(said: str) -> Cluster:
     return cluster(said)
 
 
-def _workload(options: PredictOptions) -> Workload:
-    path = Path(options.workload)
+def find_workload(said: str, *, seq_len: int | None = None, task: str = "pretrain") -> Workload:
+    """A shipped model by name, a Hugging Face config.json (or its folder), Megatron-LM arguments, or YAML."""
+    path = Path(said)
     if path.suffix == ".json" or path.is_dir():
         file = path / "config.json" if path.is_dir() else path
         shape = model_from_config("\n".join(text_lines(file)), where=str(file))
@@ -135,8 +137,8 @@ def _workload(options: PredictOptions) -> Workload:
     elif path.suffix in (".sh", ".args", ".txt") and path.is_file():
         shape = model_from_megatron("\n".join(text_lines(path)), where=str(path))
     else:
-        shape = model(options.workload)
-    return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
+        shape = model(said)
+    return Workload(model=shape, seq_len=seq_len or shape.seq_len, task=task)
 
 
 def model_names() -> tuple[str, ...]:

@@ -83,8 +83,8 @@ class Platform:
 
     @property
     def useful_gpu_hours(self) -> float | None:
-        """GPU-hours in which training went on; saves, restarts and repeated work are not."""
-        return None if self.ideal_h is None else self.gpus * self.ideal_h
+        """GPU-hours of training at linear speed: saves, restarts, repeated work and what scaling loses are not."""
+        return None if self.ideal_h is None else self.gpus * self.ideal_h * (self.speedup_frac or 1.0)
 
     @property
     def useful_price(self) -> Decimal | None:
@@ -206,12 +206,11 @@ def broken_clauses(offer: Offer, profile: Profile) -> tuple[Breach, ...]:
     return tuple(found)
 
 
-def ranked(platforms: Sequence[Platform], by: str = "total") -> tuple[Platform, ...]:
-    """Cheapest first, by the whole bill or by the useful GPU-hour; what has no bill comes last."""
+def ranked(platforms: Sequence[Platform]) -> tuple[Platform, ...]:
+    """Cheapest whole bill first; what has no bill comes last."""
 
     def key(one: Platform) -> tuple[bool, Decimal, str]:
-        value = one.useful_price if by == "useful_gpu_hour" else one.bill.total if one.bill else None
-        return value is None, value or Decimal(0), one.offer.id
+        return one.bill is None, one.bill.total if one.bill else Decimal(0), one.offer.id
 
     return tuple(sorted(platforms, key=key))
 
@@ -229,15 +228,15 @@ class Flip:
     speed_factor: float | None
 
 
-def flips(platforms: Sequence[Platform], terms: Terms, by: str = "total") -> tuple[Flip, ...]:
+def flips(platforms: Sequence[Platform], terms: Terms) -> tuple[Flip, ...]:
     """For every offer but the cheapest, the price, failure rate and efficiency at which the order turns."""
-    paid = [one for one in ranked(platforms, by) if one.bill is not None]
+    paid = [one for one in ranked(platforms) if one.bill is not None]
     if len(paid) < 2:
         return ()
-    best = _value(paid[0], by)
+    best = _total(paid[0])
 
     def turns(one: Platform, **factor: float) -> bool:
-        value = _value(_paid(one, terms, **factor), by)
+        value = _total(_paid(one, terms, **factor))
         return value is not None and best is not None and value <= best
 
     found = []
@@ -251,8 +250,8 @@ def flips(platforms: Sequence[Platform], terms: Terms, by: str = "total") -> tup
     return tuple(found)
 
 
-def _value(one: Platform, by: str) -> Decimal | None:
-    return one.useful_price if by == "useful_gpu_hour" else one.bill.total if one.bill else None
+def _total(one: Platform) -> Decimal | None:
+    return one.bill.total if one.bill else None
 
 
 def _least(turns: Callable[[float], bool]) -> float | None:

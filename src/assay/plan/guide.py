@@ -26,7 +26,7 @@ class Need:
     """One reader: the size of models, and what is taken where nothing is said.
 
     `spot` says whether offers that may be taken back are in question, `several_nodes` whether a network between
-    nodes must be known, `rank_by` what the recommendation minimises.
+    nodes must be known.
     """
 
     id: str
@@ -37,7 +37,6 @@ class Need:
     storage: str
     spot: bool
     several_nodes: bool
-    rank_by: str
 
 
 NEEDS: dict[str, Need] = {
@@ -52,7 +51,6 @@ NEEDS: dict[str, Need] = {
             storage="best",
             spot=False,
             several_nodes=True,
-            rank_by="useful_gpu_hour",
         ),
         Need(
             id="lab",
@@ -63,7 +61,6 @@ NEEDS: dict[str, Need] = {
             storage="better",
             spot=True,
             several_nodes=True,
-            rank_by="total",
         ),
         Need(
             id="trial",
@@ -74,7 +71,6 @@ NEEDS: dict[str, Need] = {
             storage="good",
             spot=True,
             several_nodes=False,
-            rank_by="total",
         ),
     )
 }
