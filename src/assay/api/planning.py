@@ -1,37 +1,46 @@
-"""`assay plan`: files and catalogues joined with the rooms that search, compare, size, grow and weigh risk."""
+"""`assay plan`: files and catalogues joined with the rooms that search, compare, size, grow and weigh
+risk."""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 
 from assay.api.predicting import find_cluster, find_workload
 from assay.catalog.faults import LEAF_FAULTS_PER_S, FailureRate, failure_rate
-from assay.catalog.offers import Rates, Refusal, age_days, load_rates, offers, offers_from, shipped_rates, usable
+from assay.catalog.offers import (
+    Rates,
+    Refusal,
+    age_days,
+    load_rates,
+    offers,
+    offers_from,
+    shipped_rates,
+    usable,
+)
 from assay.catalog.profiles import find_profile
 from assay.domain.cluster import Cluster
 from assay.domain.layout import parse_layout
 from assay.domain.offer import Offer
 from assay.errors import InputError, UnknownNameError, unknown_name
-from assay.plan.compare import Flip, Platform, Terms, flips, platform, ranked
-from assay.plan.growth import Stage, fabric_of, grow
-from assay.plan.guide import GUIDE, ClassCheck, Implied, Need, check_classes, implied, need, pair_speedup_frac
+from assay.plan.answers import Comparison, Costed, Growth, Layouts, RiskAnswer
+from assay.plan.compare import Terms, flips, platform, ranked
+from assay.plan.growth import fabric_of, grow, stages
+from assay.plan.guide import GUIDE, Need, check_classes, implied, need, pair_speedup_frac
 from assay.plan.job import Job, job
-from assay.plan.money import Bill, Use, bill
-from assay.plan.ranking import Candidate, Ranking, rank
+from assay.plan.money import Use, bill
+from assay.plan.ranking import Candidate, rank
 from assay.plan.reliability import Restart
-from assay.plan.risk import Risk, assess
+from assay.plan.risk import assess
 from assay.plan.size import Sized, size
 from assay.plan.storage import (
     CLASSES,
     TOKEN_BYTES,
     WEIGHT_BYTES,
-    Checkpoint,
-    InputNeed,
     Storage,
     checkpoint,
     input_need,
@@ -68,25 +77,6 @@ class MoneyOptions:
     only: Sequence[str] = ()
     currency: str = "USD"
     rates: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Costed:
-    """A candidate with its bill, or the reason why there is none."""
-
-    candidate: Candidate
-    bill: Bill | None
-    why_not: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layouts:
-    """The answer of `plan layout`; `offer` is what the bills are for."""
-
-    ranking: Ranking
-    costed: tuple[Costed, ...]
-    offer: Offer | None
-    by_precision: Mapping[str, Candidate] = field(default_factory=dict)
 
 
 def find_job(options: JobOptions, *, tokens_a_weight: float | None = None) -> Job:
@@ -171,14 +161,10 @@ def plan_layouts(
     found = rank(find_job(options), here, fixed=fixed_axes(options), count=count, progress=progress)
     rates = rates_of(money)
     chosen = _offer_for(here, offer, money, rates)
-    best: dict[str, Candidate] = {}
-    for one in found.candidates + found.front:
-        best.setdefault(one.layout.precision, one)
     return Layouts(
         ranking=found,
         costed=tuple(_costed(one, found.job, chosen, rates, money.currency) for one in found.candidates),
         offer=chosen,
-        by_precision=best,
     )
 
 
@@ -191,12 +177,16 @@ def _offer_for(here: Cluster, name: str | None, money: MoneyOptions, rates: Rate
             raise unknown_name("offer", name, named)
         return named[name]
     fitting = [one for one in every if one.cluster == here.id and one.price is not None and not one.is_spot]
-    return min(fitting, key=lambda one: (one.price or Decimal(0)) * rates.factor(one.currency, "USD"), default=None)
+    return min(
+        fitting, key=lambda one: (one.price or Decimal(0)) * rates.factor(one.currency, "USD"), default=None
+    )
 
 
 def _costed(one: Candidate, plan: Job, offer: Offer | None, rates: Rates, currency: str) -> Costed:
     if offer is None:
-        return Costed(candidate=one, bill=None, why_not="no offer for this system is known: name one with --offer")
+        return Costed(
+            candidate=one, bill=None, why_not="no offer for this system is known: name one with --offer"
+        )
     model = plan.workload.model
     use = Use(
         gpus=one.layout.ranks,
@@ -208,22 +198,6 @@ def _costed(one: Candidate, plan: Job, offer: Offer | None, rates: Rates, curren
         return Costed(candidate=one, bill=bill(offer, use, rates, currency), why_not=None)
     except InputError as fault:
         return Costed(candidate=one, bill=None, why_not=fault.what)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """The answer of `plan compare`: platforms cheapest first, what was refused, and the guide's arithmetic."""
-
-    need: Need
-    terms: Terms
-    platforms: tuple[Platform, ...]
-    set_aside: tuple[tuple[Offer, str], ...]
-    refused: tuple[Refusal, ...]
-    flips: tuple[Flip, ...]
-    stale: Mapping[str, int]
-    promises: tuple[Implied, ...]
-    promised_speedup: tuple[float, float]
-    classes: tuple[ClassCheck, ...]
 
 
 def compare(
@@ -391,31 +365,32 @@ def money_amount(text: str, currency: str) -> Decimal:
         raise InputError(f"--budget {text!r} is not an amount", fix="write it as 2000000 or 2e6")
     if found[2] and found[2].upper() != currency:
         raise InputError(
-            f"a budget in {found[2].upper()} beside prices in {currency}", fix=f"add --currency {found[2].upper()}"
+            f"a budget in {found[2].upper()} beside prices in {currency}",
+            fix=f"add --currency {found[2].upper()}",
         )
     return Decimal(found[1].replace(",", "").replace("_", ""))
 
 
+def stage_sizes(first: int, last: int, said: str = "") -> tuple[int, ...]:
+    """Numbers of nodes as "4,16,64", else doublings from the first to the last."""
+    if not said:
+        return stages(first, last)
+    words = [word.strip() for word in said.split(",") if word.strip()]
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise InputError(f"--stages {said!r} is no list of numbers of nodes", fix="write it as 4,16,64")
+    sizes = tuple(int(word) for word in words)
+    if sorted(set(sizes)) != list(sizes):
+        raise InputError(f"--stages {said} does not grow", fix="write each number once, smallest first")
+    return sizes
+
+
 def plan_growth(
     cluster: str, sizes: Sequence[int], options: JobOptions, *, progress: Progress | None = None
-) -> tuple[Cluster, Job, tuple[Stage, ...]]:
+) -> Growth:
     """The stages of a growing cluster; its job keeps one precision throughout."""
-    built = find_cluster(cluster)
-    plan = find_job(options)
-    return built, plan, grow(built, sizes, plan, progress=progress)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RiskAnswer:
-    """The answer of `plan risk`: the risk, and what storage makes of the checkpoint and the input."""
-
-    cluster: Cluster
-    job: Job
-    candidate: Candidate
-    storage: Storage
-    save: Checkpoint
-    input: InputNeed
-    risk: Risk
+    built, plan = find_cluster(cluster), find_job(options)
+    axes = fixed_axes(replace(options, precision=options.precision or "bf16"))
+    return Growth(cluster=built, job=plan, stages=grow(built, sizes, plan, fixed=axes, progress=progress))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

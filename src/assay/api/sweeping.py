@@ -1,7 +1,7 @@
 """`assay plan sweep`: a grid done in pieces on a process pool or on Dask, into CSV or Parquet.
 
-Every finished piece is a file of its own beside the output, written in one step: a sweep that is stopped, or whose
-workers die, goes on where it was.
+Every finished piece is a file of its own beside the output, written in one step: a sweep that is stopped, or
+whose workers die, goes on where it was.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _DAY_S = 86400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """What a sweep wrote: rows in all, those with an error, points found done already, and workers that were lost."""
+    """What a sweep wrote: rows in all, those with an error, points found done already, and workers that were
+    lost."""
 
     file: Path
     rows: int
@@ -58,7 +59,8 @@ def sweep(
     piece: int = PIECE,
     progress: Progress | None = None,
 ) -> Swept:
-    """Do the grid of a file; `out` ends in .csv or .parquet. Rows stand in the grid's order, whoever did them.
+    """Do the grid of a file; `out` ends in .csv or .parquet. Rows stand in the grid's order, whoever did
+    them.
 
     Raises `InputError` for the file, and `EnvironmentLackError` where Parquet or Dask is not installed.
     """
@@ -229,7 +231,8 @@ def _on_dask(left: Sequence[Piece], scheduler: str, lost: Counter[str]) -> Itera
         client = distributed.Client(scheduler, timeout="20s")
     except (OSError, ValueError) as fault:
         raise InputError(
-            f"no Dask scheduler at {scheduler}: {fault}", fix="start one: dask scheduler, then dask worker ADDRESS"
+            f"no Dask scheduler at {scheduler}: {fault}",
+            fix="start one: dask scheduler, then dask worker ADDRESS",
         ) from None
     with client:
         by_key = {one.key: one for one in left}
@@ -272,7 +275,9 @@ def _writer(out: Path) -> Callable[[Path, list[Row]], None]:
     if out.suffix == ".parquet":
         _load("pyarrow")
         return _write_parquet
-    raise InputError(f"--out {out} is neither .csv nor .parquet", fix="name the file rows.csv or rows.parquet")
+    raise InputError(
+        f"--out {out} is neither .csv nor .parquet", fix="name the file rows.csv or rows.parquet"
+    )
 
 
 def _write_csv(out: Path, table: list[Row]) -> None:
@@ -296,5 +301,6 @@ def _load(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as fault:
         raise EnvironmentLackError(
-            f"{name} is not installed: {fault}", fix="pip install 'assay[sweep]', or write .csv on this machine"
+            f"{name} is not installed: {fault}",
+            fix="pip install 'assay[sweep]', or write .csv on this machine",
         ) from fault

@@ -19,6 +19,7 @@ COMMANDS = {
     "measure": ("assay.app.measure", "measure", "Run the benchmarks only."),
     "judge": ("assay.app.judge", "judge", "Judge a recorded run, or other tools' results, again."),
     "predict": ("assay.app.predict", "predict", "How long a step or a collective takes, and why."),
+    "plan": ("assay.app.plan", "plan", "Layout, platform, size, cost, growth and risk of a training run."),
     "validate": ("assay.app.validate", "validate", "How wrong the predictor is, against measured runs."),
     "doctor": ("assay.app.doctor", "doctor", "Why is it slow, hung or broken? Logs in, causes out."),
     "annex": ("assay.app.annex", "annex", "What both sides sign before anything is measured."),

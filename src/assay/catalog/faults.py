@@ -16,8 +16,8 @@ _FILE = "faults.toml"
 _NODE_GPUS = 8
 _DAY_S = 86400.0
 
-#: A top-of-rack switch has a critical error in 0.051 % of months (Alibaba HPN, SIGCOMM 2024): faults that take the
-#: nodes of one leaf at once.
+#: A top-of-rack switch has a critical error in 0.051 % of months (Alibaba HPN, SIGCOMM 2024): faults that
+#: take the nodes of one leaf at once.
 LEAF_FAULTS_PER_S = 0.00051 / (30 * _DAY_S)
 
 

@@ -6,7 +6,6 @@ import datetime
 import functools
 import re
 import statistics
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -114,7 +113,8 @@ def load_rates(source: Path | str, name: str | None = None) -> Rates:
 def usable(among: Iterable[Offer], rates: Rates) -> tuple[tuple[Offer, ...], tuple[Refusal, ...]]:
     """Offers whose price can be meant, and the others each with the reason.
 
-    A price is held against the median of its card's catalogue rows, and a card against newer ones of its source.
+    A price is held against the median of its card's catalogue rows, and a card against newer ones of its
+    source.
     """
     kept: list[Offer] = []
     refused: list[Refusal] = []
@@ -171,5 +171,7 @@ def age_days(one: Offer, today: datetime.date) -> int | None:
     if found[3]:
         day = datetime.date(year, month, int(found[3]))
     else:
-        day = (datetime.date(year, month, 28) + datetime.timedelta(days=4)).replace(day=1) - datetime.timedelta(days=1)
+        day = (datetime.date(year, month, 28) + datetime.timedelta(days=4)).replace(
+            day=1
+        ) - datetime.timedelta(days=1)
     return max(0, (today - day).days)

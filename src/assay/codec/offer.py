@@ -76,8 +76,8 @@ def load_offers(
 ) -> tuple[Offer, ...]:
     """Every offer of a file; fees under `fees.<provider>` hold for that provider's offers that name none.
 
-    Raises `InputError` with file:line for an unknown key, a negative price, tiers that are not monotone, or an
-    id that stands twice.
+    Raises `InputError` with file:line for an unknown key, a negative price, tiers that are not monotone, or
+    an id that stands twice.
     """
     document = read_document(source, name)
     text = read_as(document, _ListText, kind="offer")
@@ -85,7 +85,9 @@ def load_offers(
     for at, one in enumerate(text.offers):
         where = document.where("offers", at)
         if one.id in found:
-            raise InputError(f"offer {one.id!r} stands twice", where=where, fix="give each offer an id of its own")
+            raise InputError(
+                f"offer {one.id!r} stands twice", where=where, fix="give each offer an id of its own"
+            )
         own = one.fees.model_fields_set
         shared = None if own else text.fees.get(one.provider)
         with placed(where):

@@ -39,7 +39,8 @@ class Grid:
 
 
 def load_sweep(source: Path | str, name: str | None = None) -> Grid:
-    """Read a sweep file. Raises `InputError` with file:line for an unknown axis or a value of the wrong kind."""
+    """Read a sweep file. Raises `InputError` with file:line for an unknown axis or a value of the wrong
+    kind."""
     document = read_document(source, name)
     text = read_as(document, _SweepText, kind="sweep")
     return Grid(axes=text.grid.model_dump(), document=document)

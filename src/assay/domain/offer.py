@@ -1,7 +1,7 @@
 """What a platform sells: a price for a GPU-hour, every fee beside it, and what it promises.
 
-Amounts are `Decimal` in the offer's currency; nothing here is rounded. A price that is not public is None with
-`needs_quote`; it is never guessed.
+Amounts are `Decimal` in the offer's currency; nothing here is rounded. A price that is not public is None
+with `needs_quote`; it is never guessed.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
 
 from assay.errors import InputError
 
@@ -25,7 +26,8 @@ class Tier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiers:
-    """A stepped price. With `whole`, the step that the count falls in holds for all of it (fees by fleet size);
+    """A stepped price. With `whole`, the step that the count falls in holds for all of it (fees by fleet
+    size);
     else each part is charged at its own step (egress).
 
     Bounds ascend and only the last step is open. After a free allowance, more is never dearer per unit.
@@ -37,15 +39,17 @@ class Tiers:
     def __post_init__(self) -> None:
         bounds = [step.up_to for step in self.steps]
         if not bounds or bounds[-1] is not None or None in bounds[:-1]:
-            raise InputError("the last price tier, and only it, has no bound", fix="leave up_to out of the last tier")
-        for earlier, later in zip(self.steps, self.steps[1:-1], strict=False):
+            raise InputError(
+                "the last price tier, and only it, has no bound", fix="leave up_to out of the last tier"
+            )
+        for earlier, later in pairwise(self.steps[:-1]):
             if earlier.up_to is not None and later.up_to is not None and later.up_to <= earlier.up_to:
                 raise InputError(f"price tiers do not ascend: {later.up_to} follows {earlier.up_to}")
         prices = [step.price for step in self.steps]
         if min(prices) < 0:
             raise InputError(f"a price of {min(prices)} is negative")
         paid = prices[1:] if prices[0] == 0 else prices
-        for first, second in zip(paid, paid[1:], strict=False):
+        for first, second in pairwise(paid):
             if second > first:
                 raise InputError(
                     f"price tiers are not monotone: {second} after {first} makes more dearer per unit",
@@ -109,7 +113,8 @@ class Offer:
     """One line of a price list. `price` is for one GPU and one hour; `gpu` and `cluster` are catalogue ids.
 
     `cluster` names the system whose node and network it is (None: not known, so nothing can be predicted over
-    several nodes). `claims` are promised values in base units by quantity id. `date` is as the source prints it.
+    several nodes). `claims` are promised values in base units by quantity id. `date` is as the source prints
+    it.
     """
 
     id: str

@@ -1,10 +1,10 @@
 """Price lists of other programs: gpuhunt's catalogue (v2) and SkyPilot's (v8) → rows, with their traps named.
 
-Both print prices of whole instances in USD; a row becomes a price per GPU-hour. What cannot be a price is a fault
-with its line, never a silent row:
+Both print prices of whole instances in USD; a row becomes a price per GPU-hour. What cannot be a price is a
+fault with its line, never a silent row:
 
-- SkyPilot's GCP files list a machine (`a2-highgpu-1g`) and its accelerator in rows of their own: the machine's row
-  alone is a fifth of the price. The two are added; a machine without its other half is refused.
+- SkyPilot's GCP files list a machine (`a2-highgpu-1g`) and its accelerator in rows of their own: the
+  machine's row alone is a fifth of the price. The two are added; a machine without its other half is refused.
 - some RunPod rows have SpotPrice equal to Price: no spot offer is made of them.
 - TotalGpuMemoryInMiB is not read: it is per card in some files and in GB in others.
 """
@@ -76,7 +76,8 @@ def _provider(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Raw:
-    """A row as it stands: prices are of the whole instance, or of the cards alone where `instance` is empty."""
+    """A row as it stands: prices are of the whole instance, or of the cards alone where `instance` is
+    empty."""
 
     line: int
     provider: str

@@ -1,10 +1,11 @@
-"""Platforms side by side for the same training run: days, utilisation, speed-up, goodput, and the whole bill."""
+"""Platforms side by side for the same training run: days, utilisation, speed-up, goodput, and the whole
+bill."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from assay.catalog.faults import FailureRate
@@ -40,7 +41,7 @@ class Terms:
     rates: Rates
     currency: str
     rate_of: Callable[[int], FailureRate]
-    restart: Restart = Restart()
+    restart: Restart = field(default_factory=Restart)
     fixed: Mapping[str, object] | None = None
 
 
@@ -83,7 +84,8 @@ class Platform:
 
     @property
     def useful_gpu_hours(self) -> float | None:
-        """GPU-hours of training at linear speed: saves, restarts, repeated work and what scaling loses are not."""
+        """GPU-hours of training at linear speed: saves, restarts, repeated work and what scaling loses are
+        not."""
         return None if self.ideal_h is None else self.gpus * self.ideal_h * (self.speedup_frac or 1.0)
 
     @property
@@ -115,21 +117,29 @@ def platform(offer: Offer, cluster: Cluster | None, terms: Terms, profile: Profi
     return _paid(replace(found, cluster=here, candidate=best), terms)
 
 
-def _paid(found: Platform, terms: Terms, *, price: float = 1.0, failures: float = 1.0, speed: float = 1.0) -> Platform:
+def _paid(
+    found: Platform, terms: Terms, *, price: float = 1.0, failures: float = 1.0, speed: float = 1.0
+) -> Platform:
     """Failures and bill of a platform whose layout is known; the factors are for asking "what if"."""
     candidate, cluster, offer = found.candidate, found.cluster, found.offer
     if candidate is None or cluster is None:
         return found
     prediction = candidate.prediction
     ideal_h = prediction.days(terms.job.tokens) * 24 / speed
-    save = checkpoint(terms.job.workload, candidate.layout, scaled(terms.storage, found.nodes), nodes=found.nodes)
+    save = checkpoint(
+        terms.job.workload, candidate.layout, scaled(terms.storage, found.nodes), nodes=found.nodes
+    )
     rate = terms.rate_of(offer.gpus_per_node).value_per_s * failures
     steady = _goodput(found.nodes, rate, save, terms.restart)
     goodput = steady
     if offer.is_spot:
-        goodput = _goodput(found.nodes, rate + failures / (float(_spot_hours(offer)) * 3600), save, terms.restart)
+        goodput = _goodput(
+            found.nodes, rate + failures / (float(_spot_hours(offer)) * 3600), save, terms.restart
+        )
     if goodput <= 0.01:
-        return replace(found, goodput_frac=goodput, why_not="failures come faster than it can save: nothing is left")
+        return replace(
+            found, goodput_frac=goodput, why_not="failures come faster than it can save: nothing is left"
+        )
     hours = ideal_h / goodput
     use = Use(
         gpus=terms.gpus,
@@ -139,7 +149,9 @@ def _paid(found: Platform, terms: Terms, *, price: float = 1.0, failures: float 
         egress_GB=WEIGHT_BYTES * terms.job.workload.model.parameters / 1e9,
         availability_frac=availability_frac(rate, REPAIR_S),
     )
-    done = replace(found, goodput_frac=goodput, ideal_h=ideal_h, hours=hours, save=save, waiting_days=_waiting(offer))
+    done = replace(
+        found, goodput_frac=goodput, ideal_h=ideal_h, hours=hours, save=save, waiting_days=_waiting(offer)
+    )
     done = replace(done, speedup_frac=found.speedup_frac or _speedup(found))
     priced = offer if offer.price is None else replace(offer, price=offer.price * Decimal(repr(price)))
     try:
@@ -217,9 +229,12 @@ def ranked(platforms: Sequence[Platform]) -> tuple[Platform, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flip:
-    """What it would take for an offer to come before the cheapest; None where nothing within reason does.
+    """Where the order turns: for the cheapest offer what it may become before the next is cheaper, for any
+    other
+    what it would have to become to be the cheapest. None where nothing within a thousandfold does it.
 
-    `price` is per GPU-hour in the offer's currency, the factors multiply its time between failures and its speed.
+    `price` is per GPU-hour in the offer's currency, the factors multiply its time between failures and its
+    speed.
     """
 
     offer: str
@@ -229,25 +244,48 @@ class Flip:
 
 
 def flips(platforms: Sequence[Platform], terms: Terms) -> tuple[Flip, ...]:
-    """For every offer but the cheapest, the price, failure rate and efficiency at which the order turns."""
+    """The price, failure rate and efficiency at which the order turns, for every offer that has a bill."""
     paid = [one for one in ranked(platforms) if one.bill is not None]
     if len(paid) < 2:
         return ()
-    best = _total(paid[0])
-
-    def turns(one: Platform, **factor: float) -> bool:
-        value = _total(_paid(one, terms, **factor))
-        return value is not None and best is not None and value <= best
-
-    found = []
+    first, second = _total(paid[0]), _total(paid[1])
+    found = [
+        _flip(
+            paid[0], terms, lambda total: second is not None and (total is None or total > second), worse=True
+        )
+    ]
     for one in paid[1:]:
-        price = _least(lambda f, one=one: turns(one, price=1 / f))  # type: ignore[misc]
-        mtbf = _least(lambda f, one=one: turns(one, failures=1 / f))  # type: ignore[misc]
-        speed = _least(lambda f, one=one: turns(one, speed=f))  # type: ignore[misc]
-        listed = one.offer.price
-        at = None if price is None or listed is None else (listed / Decimal(repr(price))).quantize(Decimal("0.001"))
-        found.append(Flip(offer=one.offer.id, price=at, mtbf_factor=mtbf, speed_factor=speed))
+        found.append(
+            _flip(one, terms, lambda total: first is not None and total is not None and total <= first)
+        )
     return tuple(found)
+
+
+def _flip(
+    one: Platform, terms: Terms, turned: Callable[[Decimal | None], bool], *, worse: bool = False
+) -> Flip:
+    """The smallest change of each kind after which `turned` holds of the offer's total; `worse` looks that
+    way."""
+
+    def least(change: Callable[[float], dict[str, float]]) -> float | None:
+        return _least(
+            lambda factor: turned(_total(_paid(one, terms, **change(1 / factor if worse else factor))))
+        )
+
+    price = least(lambda f: {"price": 1 / f})
+    mtbf = least(lambda f: {"failures": 1 / f})
+    speed = least(lambda f: {"speed": f})
+    listed = one.offer.price
+    at = None
+    if price is not None and listed is not None:
+        factor = Decimal(repr(price))
+        at = (listed * factor if worse else listed / factor).quantize(Decimal("0.001"))
+    return Flip(
+        offer=one.offer.id,
+        price=at,
+        mtbf_factor=1 / mtbf if worse and mtbf else mtbf,
+        speed_factor=1 / speed if worse and speed else speed,
+    )
 
 
 def _total(one: Platform) -> Decimal | None:

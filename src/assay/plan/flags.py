@@ -1,7 +1,8 @@
 """A layout in the words of each framework, ready to paste; or why that framework cannot run it.
 
-Flag names were read in Megatron-LM (training/arguments.py, 2025-26), Megatron-Bridge's mapping of those to its
-configuration, torchtitan's job configuration, DeepSpeed's configuration reference, and Accelerate's FSDP2 guide.
+Flag names were read in Megatron-LM (training/arguments.py, 2025-26), Megatron-Bridge's mapping of those to
+its configuration, torchtitan's job configuration, DeepSpeed's configuration reference, and Accelerate's FSDP2
+guide.
 """
 
 from __future__ import annotations
@@ -82,7 +83,11 @@ def _megatron_sharding(layout: Layout) -> list[str]:
         return ["--use-distributed-optimizer", "--overlap-grad-reduce", "--overlap-param-gather"]
     if layout.sharding in _FSDP_STRATEGY:
         strategy = _FSDP_STRATEGY[layout.sharding]
-        return ["--use-distributed-optimizer", "--use-megatron-fsdp", f"--data-parallel-sharding-strategy {strategy}"]
+        return [
+            "--use-distributed-optimizer",
+            "--use-megatron-fsdp",
+            f"--data-parallel-sharding-strategy {strategy}",
+        ]
     return ["--overlap-grad-reduce"]
 
 
@@ -96,7 +101,11 @@ def _megatron_precision(layout: Layout) -> list[str]:
     if layout.precision == "nvfp4":
         return ["--fp4-format e2m1", "--fp4-recipe nvfp4"]
     recipe = _FP8_RECIPE.get(layout.precision)
-    return [f"--fp8-format {'e4m3' if recipe == 'mxfp8' else 'hybrid'}", f"--fp8-recipe {recipe}"] if recipe else []
+    return (
+        [f"--fp8-format {'e4m3' if recipe == 'mxfp8' else 'hybrid'}", f"--fp8-recipe {recipe}"]
+        if recipe
+        else []
+    )
 
 
 def ends_count(layout: Layout, model: Transformer) -> bool:
@@ -137,7 +146,9 @@ def _bridge(layout: Layout, workload: Workload, global_batch: int) -> Flags:
     if layout.recompute == "full":
         said |= {"model.recompute_method": "uniform", "model.recompute_num_layers": 1}
     said["mixed_precision"] = _BRIDGE_PRECISION[layout.precision]
-    lines = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in said.items()]
+    lines = [
+        f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in said.items()
+    ]
     return Flags(framework="Megatron-Bridge", language="sh", text=" \\\n".join(lines))
 
 
@@ -150,7 +161,11 @@ _BRIDGE_PRECISION = {
     "mxfp8": "bf16_with_mxfp8_mixed",
     "nvfp4": "bf16_with_nvfp4_mixed",
 }
-_TITAN_PRECISION = {"fp8": "quantize.linear.float8", "fp8-current": "quantize.linear.float8", "mxfp8": "quantize.linear.mx"}
+_TITAN_PRECISION = {
+    "fp8": "quantize.linear.float8",
+    "fp8-current": "quantize.linear.float8",
+    "mxfp8": "quantize.linear.mx",
+}
 
 
 def _titan(layout: Layout, workload: Workload, global_batch: int) -> Flags:

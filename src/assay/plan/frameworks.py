@@ -28,9 +28,13 @@ class Ability:
 #: All that the predictor can compute, whoever can run it.
 EVERYTHING = Ability()
 
-_MEGATRON = Ability(shardings_with_pp=("none", "zero1"), schedules=("1f1b", "interleaved"), interleaves_whole_rounds=True)
+_MEGATRON = Ability(
+    shardings_with_pp=("none", "zero1"), schedules=("1f1b", "interleaved"), interleaves_whole_rounds=True
+)
 _TITAN = Ability(shardings=("none", "zero2", "zero3"), shardings_with_pp=("none", "zero2", "zero3"))
-_FSDP = Ability(shardings=("none", "zero2", "zero3"), shardings_with_pp=(), schedules=("1f1b",), precisions=("bf16",))
+_FSDP = Ability(
+    shardings=("none", "zero2", "zero3"), shardings_with_pp=(), schedules=("1f1b",), precisions=("bf16",)
+)
 _DEEPSPEED = Ability(shardings_with_pp=("none", "zero1"), schedules=("1f1b",), precisions=("bf16",))
 
 _BY_FAMILY = {

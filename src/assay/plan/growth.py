@@ -1,8 +1,9 @@
-"""Stages from a few servers to a large cluster: topology, bill of materials, what is re-cabled, and scaling."""
+"""Stages from a few servers to a large cluster: topology, bill of materials, what is re-cabled, and
+scaling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -35,6 +36,7 @@ class Materials:
     transceivers: int
     ufm_ports: int
     free_leaf_ports: int
+    nodes_too_many: int
     storage_ports: int
     storage_switches: int
     in_band_ports: int
@@ -47,7 +49,8 @@ class Materials:
 class Stage:
     """One size of the cluster. `moved_cables` are those of the stage before that end somewhere else now.
 
-    `tokens_per_s` and `linear_frac` (against the first stage) are of the best layout; `why_not` says why there is none.
+    `tokens_per_s` and `linear_frac` (against the first stage) are of the best layout; `why_not` says why
+    there is none.
     """
 
     nodes: int
@@ -68,7 +71,9 @@ class Stage:
 def stages(first: int, last: int) -> tuple[int, ...]:
     """Doublings from the first number of nodes to the last, which ends them whatever it is."""
     if not 1 <= first <= last:
-        raise InputError(f"growth from {first} to {last} nodes", fix="begin with fewer nodes than you end with")
+        raise InputError(
+            f"growth from {first} to {last} nodes", fix="begin with fewer nodes than you end with"
+        )
     found = [first]
     while found[-1] * 2 < last:
         found.append(found[-1] * 2)
@@ -80,6 +85,7 @@ def grow(
     sizes: Sequence[int],
     job: Job,
     *,
+    fixed: Mapping[str, object] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Stage, ...]:
     """Every stage with its materials, and the scaling of the job from each to the next."""
@@ -90,7 +96,7 @@ def grow(
     for at, nodes in enumerate(sizes):
         best, why_not = None, None
         try:
-            best = rank(job, cluster.of(nodes), count=1, front=0, small=True).candidates[0]
+            best = rank(job, cluster.of(nodes), fixed=fixed, count=1, front=0, small=True).candidates[0]
         except InputError as fault:
             why_not = fault.what
         gpus = nodes * len(cluster.node.gpus)
@@ -120,7 +126,8 @@ def grow(
 
 
 def fabric_of(cluster: Cluster, nodes: int) -> FabricSize | None:
-    """The compute fabric for so many nodes; None inside one NVLink domain. One switch while its ports suffice."""
+    """The compute fabric for so many nodes; None inside one NVLink domain. One switch while its ports
+    suffice."""
     if nodes <= cluster.domain_nodes or nodes == 1:
         return None
     fabric, rails = cluster.fabric, len(cluster.node.nics)
@@ -153,8 +160,8 @@ def fabric_of(cluster: Cluster, nodes: int) -> FabricSize | None:
 def moved(before: FabricSize | None, after: FabricSize | None) -> int:
     """Cables of the smaller fabric whose other end changes in the larger one.
 
-    One switch becomes the leaf of the first rail, so that the other rails' cables move. Between two tiers every
-    leaf spreads its bundles over more spines. A third tier takes half of each old spine's ports.
+    One switch becomes the leaf of the first rail, so that the other rails' cables move. Between two tiers
+    every leaf spreads its bundles over more spines. A third tier takes half of each old spine's ports.
     """
     if before is None or after is None:
         return 0
@@ -179,6 +186,7 @@ def materials(cluster: Cluster, nodes: int, size: FabricSize | None) -> Material
     managed = nodes * OUT_OF_BAND_PORTS + compute + storage_switches + in_band_switches
     down = size.radix if size and size.tiers == 1 else size.radix // 2 if size else 0
     ufm = _ufm(cluster) if size else 0
+    free = size.leaf * down - size.node_leaf_cables - ufm if size else 0
     return Materials(
         leaf=size.leaf if size else 0,
         spine=size.spine if size else 0,
@@ -188,7 +196,9 @@ def materials(cluster: Cluster, nodes: int, size: FabricSize | None) -> Material
         spine_core_cables=size.spine_core_cables if size else 0,
         transceivers=_transceivers(size),
         ufm_ports=ufm,
-        free_leaf_ports=max(0, size.leaf * down - size.node_leaf_cables - ufm) if size else 0,
+        free_leaf_ports=max(0, free),
+        # Where the manager finds no port, a node gives up its place, as in the reference's 31 nodes of 32.
+        nodes_too_many=-(-max(0, -free) // (size.rails if size else 1)),
         storage_ports=storage,
         storage_switches=storage_switches,
         in_band_ports=in_band,
@@ -231,7 +241,8 @@ def _ufm(cluster: Cluster) -> int:
 
 
 def _flat(ports: int, radix: int) -> int:
-    """Switches of a fabric of two ports a node: one while it suffices, else leaves at half their ports and spines."""
+    """Switches of a fabric of two ports a node: one while it suffices, else leaves at half their ports and
+    spines."""
     if ports <= radix:
         return 1
     leaf = -(-ports // (radix // 2))

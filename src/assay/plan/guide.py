@@ -1,7 +1,7 @@
 """The three readers of the public selection guide, and what its promises of days and speed-ups imply.
 
-A promise is arithmetic: 6·N·D FLOP for N weights and D tokens (Kaplan et al. 2020), so that days on so many cards
-bound the tokens, and two promises for the same work give the speed-up between them.
+A promise is arithmetic: 6·N·D FLOP for N weights and D tokens (Kaplan et al. 2020), so that days on so many
+cards bound the tokens, and two promises for the same work give the speed-up between them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from assay.plan.job import TOKENS_A_WEIGHT
 BEST_MFU_FRAC = 0.55
 #: A usual one (Llama 3 405B: 38 to 43 %).
 USUAL_MFU_FRAC = 0.40
-#: Weights, gradients, master copy and both moments of mixed-precision Adam, before activations (Rajbhandari 2020).
+#: Weights, gradients, master copy and both moments of mixed-precision Adam, before activations (Rajbhandari
+#: 2020).
 TRAINING_BYTES_A_WEIGHT = 16.0
 _DAY_S = 86400.0
 
@@ -25,8 +26,8 @@ _DAY_S = 86400.0
 class Need:
     """One reader: the size of models, and what is taken where nothing is said.
 
-    `spot` says whether offers that may be taken back are in question, `several_nodes` whether a network between
-    nodes must be known.
+    `spot` says whether offers that may be taken back are in question, `several_nodes` whether a network
+    between nodes must be known.
     """
 
     id: str
@@ -85,7 +86,8 @@ def need(name: str) -> Need:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """Days that a seller says a model takes on so many cards, and the speed-up against linear it says beside it."""
+    """Days that a seller says a model takes on so many cards, and the speed-up against linear it says beside
+    it."""
 
     id: str
     weights: float
@@ -96,7 +98,9 @@ class Promise:
 
     def __post_init__(self) -> None:
         if self.weights <= 0 or self.gpus < 1 or not 0 < self.days[0] <= self.days[1]:
-            raise InputError(f"promise {self.id}: {self.weights:g} weights on {self.gpus} cards in {self.days} days")
+            raise InputError(
+                f"promise {self.id}: {self.weights:g} weights on {self.gpus} cards in {self.days} days"
+            )
 
 
 #: What the public guide prints.
@@ -131,8 +135,8 @@ class Implied:
     """What a promise would need on cards of one kind, each as (for its fewest days, for its most).
 
     `tokens_at_peak` is what the cards could see with no loss whatever; `tokens_usual` at a usual utilisation;
-    `mfu_frac` what `TOKENS_A_WEIGHT` tokens a weight would need. `memory_frac` is the state of training over the
-    cards' memory: above 1 the model does not even lie in them.
+    `mfu_frac` what `TOKENS_A_WEIGHT` tokens a weight would need. `memory_frac` is the state of training over
+    the cards' memory: above 1 the model does not even lie in them.
     """
 
     promise: Promise

@@ -65,7 +65,8 @@ def job(
 
 
 def default_batch(seq_len: int, gpus: int) -> int:
-    """Sequences of about `BATCH_TOKENS` tokens: a power of two times the odd part of the GPUs, so that it divides."""
+    """Sequences of about `BATCH_TOKENS` tokens: a power of two times the odd part of the GPUs, so that it
+    divides."""
     odd = gpus
     while odd % 2 == 0:
         odd //= 2

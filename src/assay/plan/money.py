@@ -1,7 +1,8 @@
-"""The bill of a job on an offer: every fee as a line, in the reader's currency, in exact decimals that add up.
+"""The bill of a job on an offer: every fee as a line, in the reader's currency, in exact decimals that add
+up.
 
-Each line is worked out in the offer's currency, converted at one dated rate, and rounded to a hundredth; the total
-is the sum of the lines as printed.
+Each line is worked out in the offer's currency, converted at one dated rate, and rounded to a hundredth; the
+total is the sum of the lines as printed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ LINES = (
 class Use:
     """What a job takes: GPUs and hours, interruptions of spot nodes within them, data kept and carried away.
 
-    `spot_h` of the `hours` repeat or wait for what interruptions took. `availability_frac` is expected of a node.
+    `spot_h` of the `hours` repeat or wait for what interruptions took. `availability_frac` is expected of a
+    node.
     """
 
     gpus: int
@@ -58,7 +60,8 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One line: its amount, and what it is made of. `named` is False where the offer says nothing about it."""
+    """One line: its amount, and what it is made of. `named` is False where the offer says nothing about
+    it."""
 
     name: str
     amount: Decimal
@@ -89,7 +92,8 @@ class Bill:
 
 
 def bill(offer: Offer, use: Use, rates: Rates, currency: str) -> Bill:
-    """The bill; whole nodes are rented. Raises `InputError` where the offer needs a quote or a rate is missing."""
+    """The bill; whole nodes are rented. Raises `InputError` where the offer needs a quote or a rate is
+    missing."""
     if offer.price is None:
         raise InputError(
             f"offer {offer.id} of {offer.provider} has no public price",
@@ -156,7 +160,11 @@ class _Sheet:
     def _compute(self) -> Line:
         hours = exact(self.use.hours - self.use.spot_h)
         return self._line(
-            "compute", self.paid * hours * self.price, gpus=int(self.paid), hours=float(hours), price=self._said
+            "compute",
+            self.paid * hours * self.price,
+            gpus=int(self.paid),
+            hours=f"{hours:,.2f}",
+            price=self._said,
         )
 
     @property
@@ -168,7 +176,9 @@ class _Sheet:
         if least is None:
             return self._silent("minimum_term")
         short = max(least - self._hours, ZERO)
-        return self._line("minimum_term", self.paid * short * self.price, hours=float(least), more=float(short))
+        return self._line(
+            "minimum_term", self.paid * short * self.price, hours=f"{least:,.0f}", more=f"{short:,.1f}"
+        )
 
     def _unused(self) -> Line:
         fees = self.offer.fees
@@ -188,7 +198,11 @@ class _Sheet:
 
     def _delivery(self) -> Line:
         days = self.offer.fees.delivery_days
-        return self._silent("delivery_delay") if days is None else self._line("delivery_delay", ZERO, days=float(days))
+        return (
+            self._silent("delivery_delay")
+            if days is None
+            else self._line("delivery_delay", ZERO, days=float(days))
+        )
 
     def _discount(self) -> Line:
         part = self.offer.fees.monthly_discount_frac
@@ -200,10 +214,10 @@ class _Sheet:
 
     def _spot(self) -> Line:
         if not self.offer.is_spot:
-            return self._line("spot_interruptions", ZERO, hours=0.0)
+            return self._line("spot_interruptions", ZERO, hours="0")
         amount = self.paid * exact(self.use.spot_h) * self.price
         return self._line("spot_interruptions", amount, named=self.offer.fees.interruption_h is not None,
-                          hours=self.use.spot_h)  # fmt: skip
+                          hours=f"{self.use.spot_h:,.1f}")  # fmt: skip
 
     def _node_fees(self) -> Line:
         fee = self.offer.fees.node_fee

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from assay.domain.cluster import Cluster
-from assay.domain.layout import Layout
+from assay.domain.layout import PRECISIONS, Layout
 from assay.domain.message import Message
 from assay.errors import InputError
 from assay.plan.explain import why
@@ -42,7 +42,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """The fastest layouts, and those that no other beats in both speed and memory."""
+    """The fastest layouts, those that no other beats in both speed and memory, and each precision's
+    fastest."""
 
     job: Job
     cluster: Cluster
@@ -50,6 +51,7 @@ class Ranking:
     found: Found
     candidates: tuple[Candidate, ...]
     front: tuple[Candidate, ...]
+    by_precision: Mapping[str, Candidate]
 
 
 def rank(
@@ -88,6 +90,7 @@ def rank(
         found=found,
         candidates=tuple(candidate(at) for at in range(min(count, len(found.points)))),
         front=tuple(candidate(int(at)) for at in found.front()[:front]),
+        by_precision={PRECISIONS[kind]: candidate(at) for kind, at in found.first_of("precision").items()},
     )
 
 
@@ -107,9 +110,7 @@ def fits_from(job: Job, cluster: Cluster, fixed: Mapping[str, object] | None = N
     return None
 
 
-def _fits_nowhere(
-    job: Job, cluster: Cluster, found: Found, fixed: Mapping[str, object] | None
-) -> InputError:
+def _fits_nowhere(job: Job, cluster: Cluster, found: Found, fixed: Mapping[str, object] | None) -> InputError:
     layout, gpu = found.smallest, cluster.node.gpu
     shape = layout.product if layout else ""
     nodes = fits_from(job, cluster, fixed) if cluster.fabric is not None or cluster.domain_nodes > 1 else None

@@ -1,7 +1,7 @@
 """Failures, checkpoints and what they leave of the time: closed forms for planning.
 
-A job of n nodes fails with rate λ = n·r (r: failures a node and second, all causes). Work is saved every τ seconds at
-a blocking cost C; a failure costs a restart R and the work since the last save.
+A job of n nodes fails with rate λ = n·r (r: failures a node and second, all causes). Work is saved every τ
+seconds at a blocking cost C; a failure costs a restart R and the work since the last save.
 
 - Young 1974: τ = √(2·C·M), M = 1/λ.
 - Availability-optimal (arXiv 2410.18124): T = C + √(2(M + R)·C + C²), the time from save to save.
@@ -122,7 +122,8 @@ def all_up_frac(node_frac: float, nodes: int) -> float:
 
 
 def spares(nodes: int, failures_per_s: float, repair_s: float, *, level: float = 0.99) -> int:
-    """Hot spares so that with probability `level` no failure waits for a repair (Poisson in the repair time)."""
+    """Hot spares so that with probability `level` no failure waits for a repair (Poisson in the repair
+    time)."""
     mean = nodes * failures_per_s * repair_s
     term = total = math.exp(-mean)
     count = 0

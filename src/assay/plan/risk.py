@@ -1,4 +1,5 @@
-"""What failures cost a job: interval, goodput and where the time goes, with a range; and what real fleets add."""
+"""What failures cost a job: interval, goodput and where the time goes, with a range; and what real fleets
+add."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ SPREAD_FRAC = 0.002
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A value for the middle failure rate, and for the highest and lowest: `low` is the worse goodput's side."""
+    """A value for the middle failure rate, and for the highest and lowest: `low` is the worse goodput's
+    side."""
 
     value: float
     low: float
@@ -161,7 +163,10 @@ def _cases(
         (
             "leaf_faults",
             Beyond(
-                group_per_s=leaves * leaf_faults_per_s, group_nodes=leaf_nodes, spares=ready, repair_s=4 * 3600.0
+                group_per_s=leaves * leaf_faults_per_s,
+                group_nodes=leaf_nodes,
+                spares=ready,
+                repair_s=4 * 3600.0,
             ),
         ),
         ("no_spares", Beyond(spares=0, repair_s=repair_s)),

@@ -50,6 +50,11 @@ class Found:
         """The fastest layout that fits."""
         return self.points.layout(0)
 
+    def first_of(self, axis: str) -> dict[int, int]:
+        """For each value of an axis the place of its fastest point."""
+        values, places = np.unique(self.points.axes[axis], return_index=True)
+        return dict(zip(values.tolist(), places.tolist(), strict=True))
+
     def front(self) -> Ints:
         """Places of the layouts that no other beats in both time and memory, fastest first."""
         lowest = np.minimum.accumulate(self.total_bytes)
@@ -102,7 +107,9 @@ def search(
 def _nothing(space: Space, points: Grid) -> InputError:
     most = max(points.pruned, key=lambda reason: points.pruned[reason], default="")
     numbers = [axis for axis in AXES if isinstance(getattr(space, axis)[0], int)]
-    said = ", ".join(f"{axis} = {getattr(space, axis)[0]}" for axis in numbers if len(getattr(space, axis)) == 1)
+    said = ", ".join(
+        f"{axis} = {getattr(space, axis)[0]}" for axis in numbers if len(getattr(space, axis)) == 1
+    )
     return InputError(
         f"no layout of {space.gpus} GPUs with global batch {space.global_batch} is left"
         + (f" with {said}" if said else "")
@@ -119,7 +126,7 @@ def _columns(base: Situation, points: Grid) -> Iterator[tuple[Ints, Columns]]:
         where = np.flatnonzero(points.axes["precision"] == kind)
         for start in range(0, len(where), CHUNK):
             part = where[start : start + CHUNK]
-            yield part, replace(shared, **_degrees({n: v[part] for n, v in points.axes.items()}, base))
+            yield part, _with(shared, _degrees({n: v[part] for n, v in points.axes.items()}, base))
 
 
 def _degrees(axes: Mapping[str, Ints], base: Situation) -> dict[str, Floats]:
@@ -127,13 +134,13 @@ def _degrees(axes: Mapping[str, Ints], base: Situation) -> dict[str, Floats]:
     f = {name: values.astype(float) for name, values in axes.items()}
 
     def are(name: str, words: tuple[str, ...], word: str) -> Floats:
-        return (axes[name] == words.index(word)).astype(float)
+        return np.asarray(axes[name] == words.index(word), float)
 
     return {
         **{name: f[name] for name in ("tp", "pp", "vpp", "cp", "ep", "dp", "micro_batch")},
         "sp": (axes["tp"] > 1).astype(float),
         "shard_ranks": f["dp"] * f["cp"],
-        "zero": sum(stage * are("sharding", SHARDINGS, f"zero{stage}") for stage in (1, 2, 3)),  # type: ignore[dict-item]
+        "zero": sum(stage * are("sharding", SHARDINGS, f"zero{stage}") for stage in (1, 2, 3)),
         "micro_batches": base.global_batch / (f["dp"] * f["micro_batch"]),
         "selective": are("recompute", RECOMPUTES, "selective"),
         "full": are("recompute", RECOMPUTES, "full"),
@@ -143,9 +150,14 @@ def _degrees(axes: Mapping[str, Ints], base: Situation) -> dict[str, Floats]:
 
 def _some(c: Columns, keep: NDArray[np.bool_]) -> Columns:
     """Some of the situations; what all share stays as it is."""
-    picked = {}
+    picked: dict[str, Floats] = {}
     for entry in fields(Columns):
         value = getattr(c, entry.name)
         if isinstance(value, np.ndarray) and value.shape == keep.shape:
             picked[entry.name] = value[keep]
-    return replace(c, **picked)
+    return _with(c, picked)
+
+
+def _with(c: Columns, arrays: Mapping[str, Floats]) -> Columns:
+    """The columns with some of their arrays exchanged."""
+    return replace(c, **arrays)  # type: ignore[arg-type]

@@ -1,9 +1,9 @@
 """A job's life event by event, to check the closed forms and to go beyond them.
 
-With plain exponential failures it assumes what Daly's form assumes. Beyond: failures that are frequent at first
-(infant mortality), a few nodes that fail far more often until they are taken out (lemons), faults that take many
-nodes at once (a power feed, a switch), spares that run out and repairs that take time, and jobs that shrink and
-grow instead of waiting.
+With plain exponential failures it assumes what Daly's form assumes. Beyond: failures that are frequent at
+first (infant mortality), a few nodes that fail far more often until they are taken out (lemons), faults that
+take many nodes at once (a power feed, a switch), spares that run out and repairs that take time, and jobs
+that shrink and grow instead of waiting.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ PARTS = ("useful", "save", "recompute", "detect", "drain", "reschedule", "load",
 class Beyond:
     """What real fleets have and the exponential has not; the defaults leave it out.
 
-    The failure rate starts `infant_ratio` times as high and falls with `infant_s`. `lemon_frac` of the nodes fail
-    `lemon_ratio` times as often until they have failed `lemon_strikes` times. Every 1/`group_per_s` seconds a fault
-    takes `group_nodes` nodes. `spares` stand ready (None: as many as needed); a failed node is back after `repair_s`.
-    `elastic` jobs go on with the nodes that are left, at the cost of one restart each way.
+    The failure rate starts `infant_ratio` times as high and falls with `infant_s`. `lemon_frac` of the nodes
+    fail `lemon_ratio` times as often until they have failed `lemon_strikes` times. Every 1/`group_per_s`
+    seconds a fault takes `group_nodes` nodes. `spares` stand ready (None: as many as needed); a failed node
+    is back after `repair_s`. `elastic` jobs go on with the nodes that are left, at the cost of one restart
+    each way.
     """
 
     infant_ratio: float = 1.0
@@ -43,7 +44,12 @@ class Beyond:
     elastic: bool = False
 
     def __post_init__(self) -> None:
-        if self.infant_ratio < 1 or not 0 <= self.lemon_frac < 1 or self.lemon_ratio < 1 or self.lemon_strikes < 1:
+        if (
+            self.infant_ratio < 1
+            or not 0 <= self.lemon_frac < 1
+            or self.lemon_ratio < 1
+            or self.lemon_strikes < 1
+        ):
             raise InputError(
                 f"infant_ratio {self.infant_ratio:g}, lemon_frac {self.lemon_frac:g}, lemon_ratio "
                 f"{self.lemon_ratio:g}: ratios are at least 1 and fractions below 1"
@@ -97,7 +103,8 @@ def _work(
     *,
     planned: bool,
 ) -> float:
-    """Whole cycles of work and save; what is not saved is recomputed after a failure, kept at a planned stop."""
+    """Whole cycles of work and save; what is not saved is recomputed after a failure, kept at a planned
+    stop."""
     cycle = interval_s + save_s
     whole = int((until - now) // cycle)
     rest = until - now - whole * cycle
@@ -110,7 +117,8 @@ def _work(
 
 
 def _restart(seconds: dict[str, float], now: float, duration_s: float, fleet: _Fleet, job: Job) -> float:
-    """Wait for nodes where too few are left, then all parts of the restart, again from the start if struck."""
+    """Wait for nodes where too few are left, then all parts of the restart, again from the start if
+    struck."""
     while now < duration_s:
         ready = fleet.ready_at(now)
         wait = min(ready, duration_s) - now
@@ -147,7 +155,9 @@ class _Fleet:
     _next_s: float = -1.0
 
     def __post_init__(self) -> None:
-        lemons = int(self.rng.binomial(self.job.nodes, self.beyond.lemon_frac)) if self.beyond.lemon_frac else 0
+        lemons = (
+            int(self.rng.binomial(self.job.nodes, self.beyond.lemon_frac)) if self.beyond.lemon_frac else 0
+        )
         self.strikes = [0] * lemons
 
     @property
@@ -156,7 +166,8 @@ class _Fleet:
         return 1 - self.missing / self.job.nodes
 
     def next_failure(self, now: float) -> float:
-        """When the next failure strikes, drawn once and kept until it does; thinned where rates fall with age."""
+        """When the next failure strikes, drawn once and kept until it does; thinned where rates fall with
+        age."""
         if self._next_s <= now or self._from_s < 0:
             most = self._rate(0.0)
             at = now
@@ -184,11 +195,13 @@ class _Fleet:
             heapq.heappush(self.repairs, now + self.beyond.repair_s)
 
     def grows_at(self, now: float) -> float:
-        """When a shrunk job can take a mended node back, for which it stops of itself; never where it is whole."""
+        """When a shrunk job can take a mended node back, for which it stops of itself; never where it is
+        whole."""
         return max(self.repairs[0], now) if self.missing and self.repairs else float("inf")
 
     def ready_at(self, now: float) -> float:
-        """When there are nodes enough to start: at once with spares, elastic or not counted; else after repairs."""
+        """When there are nodes enough to start: at once with spares, elastic or not counted; else after
+        repairs."""
         self._mend(now)
         if self.beyond.spares is None or self.beyond.elastic:
             return now

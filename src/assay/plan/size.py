@@ -26,7 +26,11 @@ class Option:
     @property
     def meets(self) -> bool:
         """Whether nothing that was asked is missed."""
-        return self.platform.days is not None and self.meets_deadline is not False and self.meets_budget is not False
+        return (
+            self.platform.days is not None
+            and self.meets_deadline is not False
+            and self.meets_budget is not False
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +61,9 @@ def size(
     Raises `InputError` for a deadline or a budget that is not above zero.
     """
     if deadline_days is not None and deadline_days <= 0:
-        raise InputError(f"a deadline {-deadline_days:.3g} days in the past", fix="give a date to come, or 21d")
+        raise InputError(
+            f"a deadline {-deadline_days:.3g} days in the past", fix="give a date to come, or 21d"
+        )
     if budget is not None and budget <= 0:
         raise InputError(f"a budget of {budget}", fix="give an amount above zero")
     found: list[Option] = []
@@ -66,7 +72,9 @@ def size(
             found.append(
                 Option(
                     platform=one,
-                    meets_deadline=None if deadline_days is None or one.days is None else one.days <= deadline_days,
+                    meets_deadline=None
+                    if deadline_days is None or one.days is None
+                    else one.days <= deadline_days,
                     meets_budget=None if budget is None or one.bill is None else one.bill.total <= budget,
                 )
             )
@@ -111,7 +119,9 @@ def _sizes(
         yield at(max(1, nodes // 2))
 
 
-def _between(late: Platform, early: Platform, at: Callable[[int], Platform], deadline_days: float) -> Iterator[Platform]:
+def _between(
+    late: Platform, early: Platform, at: Callable[[int], Platform], deadline_days: float
+) -> Iterator[Platform]:
     """Bisection between a size that is late and one in time; times need not fall evenly, so each is tried."""
     low, high = late.nodes, early.nodes
     step = max(1, early.nodes // _STEP)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,8 @@ _MOST_MICRO_BATCH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """The choices of each axis. `dp` follows from the GPUs unless it is fixed; words are those of `Layout`."""
+    """The choices of each axis. `dp` follows from the GPUs unless it is fixed; words are those of
+    `Layout`."""
 
     gpus: int
     global_batch: int
@@ -96,7 +98,8 @@ def space_of(base: Situation, gpus: int, fixed: Mapping[str, object] | None = No
         "cp": tuple(
             c
             for c in _divisors(gpus)
-            if c == 1 or (base.workload.seq_len % (2 * c) == 0 and base.workload.seq_len // (2 * c) >= _LEAST_PIECE)
+            if c == 1
+            or (base.workload.seq_len % (2 * c) == 0 and base.workload.seq_len // (2 * c) >= _LEAST_PIECE)
         ),
         "ep": _divisors(gpus, of=model.experts) if model.moe_layers else (1,),
         "vpp": tuple(v for v in range(1, model.layers + 1) if _cuts(model.layers, v)),
@@ -117,9 +120,10 @@ def space_of(base: Situation, gpus: int, fixed: Mapping[str, object] | None = No
 def quick(space: Space) -> Space:
     """A smaller space for questions that ask many searches: what good layouts have in common.
 
-    At most 8 sequences a micro-batch and 8 chunks a stage, contexts cut at most 8 ways, recomputation none or full.
+    At most 8 sequences a micro-batch and 8 chunks a stage, contexts cut at most 8 ways, recomputation none or
+    full.
     """
-    few: dict[str, tuple[object, ...]] = {
+    few: dict[str, Any] = {
         "micro_batch": tuple(m for m in space.micro_batch if m <= 8 and m & (m - 1) == 0),
         "vpp": tuple(v for v in space.vpp if v <= 8),
         "cp": tuple(c for c in space.cp if c <= 8),
@@ -142,7 +146,9 @@ def _contradictions(fixed: Mapping[str, object], base: Situation, gpus: int) -> 
     if len(degrees) == 4 and said["tp"] * said["pp"] * said["cp"] * said["dp"] != gpus:
         raise InputError(f"tp × pp × cp × dp = {' × '.join(str(said[d]) for d in degrees)} is not {gpus}")
     if said.get("vpp", 1) > 1 and said.get("pp", 2) == 1:
-        raise InputError(f"vpp = {said['vpp']} and pp = 1 contradict", fix="interleaving needs two stages or more")
+        raise InputError(
+            f"vpp = {said['vpp']} and pp = 1 contradict", fix="interleaving needs two stages or more"
+        )
     lot = said.get("dp", 1) * said.get("micro_batch", 1)
     if base.global_batch % lot:
         raise InputError(
@@ -153,7 +159,9 @@ def _contradictions(fixed: Mapping[str, object], base: Situation, gpus: int) -> 
     if said.get("pp", 1) > 1 and sharding is not None and sharding not in staged:
         raise InputError(f"sharding = {sharding} and pp = {said['pp']} contradict under {base.stack.name}")
     if said.get("vpp", 1) > 1 and fixed.get("schedule") == "1f1b":
-        raise InputError(f"vpp = {said['vpp']} and schedule = 1f1b contradict", fix="use schedule = interleaved")
+        raise InputError(
+            f"vpp = {said['vpp']} and schedule = 1f1b contradict", fix="use schedule = interleaved"
+        )
 
 
 def _peak_of(precision: str) -> str:
@@ -172,7 +180,9 @@ def _allowed(name: str, value: object, whole: Mapping[str, Sequence[object]], gp
             raise InputError(f"{name} = {value} is not to be had here", fix=f"choose from {choices}")
     elif value not in whole[name]:
         choices = ", ".join(str(v) for v in whole[name][:12])
-        raise InputError(f"{name} = {value} on {gpus} GPUs is no layout of this job", fix=f"choose from {choices}")
+        raise InputError(
+            f"{name} = {value} on {gpus} GPUs is no layout of this job", fix=f"choose from {choices}"
+        )
     return value
 
 
@@ -221,13 +231,13 @@ def _rules(space: Space, base: Situation) -> Iterator[tuple[str, Callable[[Mappi
         zero_bubble = f["schedule"] == place["zero-bubble"]
         wanted = np.where(f["vpp"] > 1, place["interleaved"], place["1f1b"])
         twin = ~zero_bubble & (f["schedule"] != wanted) & np.isin(wanted, _places(space, "schedule"))
-        return ~(alone | twin | (zero_bubble & (f["pp"] == 1) & (len(space.schedule) > 1)))
+        return np.asarray(~(alone | twin | (zero_bubble & (f["pp"] == 1) & (len(space.schedule) > 1))))
 
     def runs(f: Mapping[str, Ints]) -> Keep:
         """Sharding that goes with stages, and whole rounds of micro-batches over interleaved ones."""
         rounds = space.global_batch // (f["dp"] * f["micro_batch"]) % f["pp"] == 0
         whole = (f["vpp"] == 1) | rounds if can.interleaves_whole_rounds else True
-        return ((f["pp"] == 1) | np.isin(f["sharding"], staged)) & whole
+        return np.asarray(((f["pp"] == 1) | np.isin(f["sharding"], staged)) & whole)
 
     yield "framework_cannot", runs
     yield "same_as_another", same

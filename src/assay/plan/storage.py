@@ -1,8 +1,8 @@
 """What training asks of storage, and what that storage leaves of the GPUs' time.
 
-Checkpoints hold every weight in bf16 and, in fp32, its master copy and both moments: 14 bytes a weight. The printed
-sizes of Llama 3.1 8B, 70B and 405B, Nemotron-4 and BLOOM agree within 3 % once their "GB" are read as GiB
-(docs/plan/storage.md).
+Checkpoints hold every weight in bf16 and, in fp32, its master copy and both moments: 14 bytes a weight. The
+printed sizes of Llama 3.1 8B, 70B and 405B, Nemotron-4 and BLOOM agree within 3 % once their "GB" are read as
+GiB (docs/plan/storage.md).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from assay.errors import InputError
 
 WEIGHT_BYTES, STATE_BYTES = 2.0, 12.0
 
-#: A blocking copy of one rank's share to host memory, as asynchronous saves begin with (PCIe 4 x16, half its rate).
+#: A blocking copy of one rank's share to host memory, as asynchronous saves begin with (PCIe 4 x16, half its
+#: rate).
 HOST_COPY_Bps = 12.5e9
 #: Bytes of a token in a packed data set of two-byte or four-byte ids.
 TOKEN_BYTES = 4.0
@@ -26,7 +27,8 @@ READ_BYTES = 4096.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """A shared file system: both directions in all and of one node, 4k random reads a second, and their latency."""
+    """A shared file system: both directions in all and of one node, 4k random reads a second, and their
+    latency."""
 
     id: str
     read_Bps: float
@@ -38,14 +40,22 @@ class Storage:
     source: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("read_Bps", "write_Bps", "node_read_Bps", "node_write_Bps", "read_4k_per_s", "latency_s"):
+        for name in (
+            "read_Bps",
+            "write_Bps",
+            "node_read_Bps",
+            "node_write_Bps",
+            "read_4k_per_s",
+            "latency_s",
+        ):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise InputError(f"storage {self.id}: {name} = {value:g}; more than zero is wanted")
 
 
-#: The three classes of NVIDIA's DGX SuperPOD H100 storage guidance, for one scalable unit of 32 nodes; IOPS and
-#: latency are the floor of the public rental guide (1000k IOPS under 1 ms), which that guidance leaves open.
+#: The three classes of NVIDIA's DGX SuperPOD H100 storage guidance, for one scalable unit of 32 nodes; IOPS
+#: and latency are the floor of the public rental guide (1000k IOPS under 1 ms), which that guidance leaves
+#: open.
 CLASSES: dict[str, Storage] = {
     one.id: one
     for one in (
@@ -102,7 +112,8 @@ def scaled(storage: Storage, nodes: int) -> Storage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """One save: bytes in all and of the rank that writes most, seconds that training stands, and of the write."""
+    """One save: bytes in all and of the rank that writes most, seconds that training stands, and of the
+    write."""
 
     total_bytes: float
     rank_bytes: float
@@ -135,7 +146,8 @@ def rank_bytes(workload: Workload, layout: Layout) -> float:
 def checkpoint(
     workload: Workload, layout: Layout, storage: Storage, *, nodes: int, asynchronous: bool = True
 ) -> Checkpoint:
-    """Save and load times: the slower of the whole system, all nodes together, and the busiest rank's node."""
+    """Save and load times: the slower of the whole system, all nodes together, and the busiest rank's
+    node."""
     total, mine = checkpoint_bytes(workload), rank_bytes(workload, layout)
     writers = max(1, min(nodes, math.ceil(total / mine / max(layout.ranks / nodes, 1))))
     write_s = total / min(storage.write_Bps, writers * storage.node_write_Bps)
@@ -154,7 +166,8 @@ def checkpoint(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputNeed:
-    """What a data pipeline asks for against what storage gives; `utilisation_frac` is what it leaves of the GPUs."""
+    """What a data pipeline asks for against what storage gives; `utilisation_frac` is what it leaves of the
+    GPUs."""
 
     need_Bps: float
     need_4k_per_s: float
@@ -176,7 +189,8 @@ def input_need(
 ) -> InputNeed:
     """Need and supply of random reads of `read_bytes` each, read ahead of the step.
 
-    By Little's law, `readers` outstanding reads of latency L give readers/L a second, whatever the system could.
+    By Little's law, `readers` outstanding reads of latency L give readers/L a second, whatever the system
+    could.
     """
     reads = math.ceil(sample_bytes / read_bytes)
     need_Bps, need_per_s = samples_per_s * sample_bytes, samples_per_s * reads

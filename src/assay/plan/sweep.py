@@ -1,7 +1,7 @@
 """A grid of clusters × workloads × layouts × assumptions as rows, in pieces that any worker can do alone.
 
-A piece is plain data both ways, so that a process pool, Dask or a later run can take it up; its key is a hash of what
-it asks, so that what is done once is never asked again.
+A piece is plain data both ways, so that a process pool, Dask or a later run can take it up; its key is a hash
+of what it asks, so that what is done once is never asked again.
 """
 
 from __future__ import annotations
