@@ -90,12 +90,13 @@ def load_offers(
             )
         own = one.fees.model_fields_set
         shared = None if own else text.fees.get(one.provider)
+        claims = _claims(one.claims, document, at, quantity_of)
         with placed(where):
             found[one.id] = Offer(
                 **one.model_dump(exclude={"price", "fees", "claims"}),
                 price=None if one.price is None else decimal(one.price),
                 fees=_fees(shared or one.fees),
-                claims=_claims(one.claims, document, at, quantity_of),
+                claims=claims,
                 where=where,
             )
     if not found:

@@ -44,6 +44,11 @@ class Materials:
     out_of_band_ports: int
     out_of_band_switches: int
 
+    @property
+    def cables(self) -> int:
+        """All cables of the compute fabric."""
+        return self.node_leaf_cables + self.leaf_spine_cables + self.spine_core_cables
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:

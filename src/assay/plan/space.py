@@ -222,12 +222,14 @@ def _rules(space: Space, base: Situation) -> Iterator[tuple[str, Callable[[Mappi
     can = ability(base.stack.id)
     place = {word: at for words in _WORDS.values() for at, word in enumerate(words)}
     staged = np.array([place[s] for s in can.shardings_with_pp if s in space.sharding], np.int64)
-    lone = place[space.sharding[0]]
+    # ZeRO-1 of a dense model without a peer shards nothing; ZeRO-2 and 3 keep other copies all the same.
+    same_alone = not base.workload.model.moe_layers and not base.stack.gather_by_rank_s
+    lone = place["zero1"] if same_alone and "none" in space.sharding else -1
     fused = base.stack.attention != "unfused"
 
     def same(f: Mapping[str, Ints]) -> Keep:
-        """Without a peer there is nothing to shard; without stages or chunks there is one schedule."""
-        alone = (f["dp"] * f["cp"] == 1) & (f["sharding"] != lone)
+        """Without a peer ZeRO-1 is nothing; without stages or chunks there is one schedule."""
+        alone = (f["dp"] * f["cp"] == 1) & (f["sharding"] == lone)
         zero_bubble = f["schedule"] == place["zero-bubble"]
         wanted = np.where(f["vpp"] > 1, place["interleaved"], place["1f1b"])
         twin = ~zero_bubble & (f["schedule"] != wanted) & np.isin(wanted, _places(space, "schedule"))

@@ -64,7 +64,9 @@ def bars(every: Sequence[Bar], *, words: Words) -> str:
 def pareto(every: Sequence[Dot], *, words: Words, capacity_GB: float) -> str:
     """Speed against memory: the front as a line, the best layouts besides, and the GPU's memory dashed."""
     alt = load("altair")
-    data: list[dict[str, Any]] = [{"name": d.name, "x": d.memory_GB, "y": d.speed, "front": d.front} for d in every]
+    data: list[dict[str, Any]] = [
+        {"name": d.name, "x": d.memory_GB, "y": d.speed, "front": d.front} for d in every
+    ]
     x = alt.X("x:Q", title=words.x, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(grid=False))
     y = alt.Y("y:Q", title=words.y, scale=alt.Scale(zero=True), axis=alt.Axis(grid=True))
     line = [row for row in data if row["front"]]
@@ -89,7 +91,7 @@ def pareto(every: Sequence[Dot], *, words: Words, capacity_GB: float) -> str:
 _BOX, _GAP, _ROW, _MOST_BOXES = 9, 4, 40, 24
 
 
-def fabric_growth(every: Sequence[Stage], *, words: Words, names: tuple[str, str, str, str]) -> str:
+def fabric_growth(every: Sequence[Stage], *, words: Words, names: Sequence[str]) -> str:
     """Each stage's tiers as rows of boxes with their counts; many boxes are drawn as a few and the number.
 
     `names` are the words for core, spine, leaf and nodes.
@@ -139,7 +141,8 @@ def _stage(stage: Stage, x: int, width: int) -> str:
         if above is not None:
             drawn.append(_bundle(above, (left, left + _tier_width(count) - _GAP, y)))
         drawn += [
-            f'<rect x="{left + n * (_BOX + _GAP):.1f}" y="{y}" width="{_BOX}" height="{_BOX}" rx="2" fill="{fills[at]}"/>'
+            f'<rect x="{left + n * (_BOX + _GAP):.1f}" y="{y}" width="{_BOX}" height="{_BOX}" rx="2" '
+            f'fill="{fills[at]}"/>'
             for n in range(shown)
         ]
         mark = "" if shown == count else "…"
@@ -157,5 +160,6 @@ def _stage(stage: Stage, x: int, width: int) -> str:
 
 def _bundle(above: tuple[float, float, float], below: tuple[float, float, float]) -> str:
     """The cables between two tiers, as a band."""
-    points = f"{above[0]:.1f},{above[2]} {above[1]:.1f},{above[2]} {below[1]:.1f},{below[2]} {below[0]:.1f},{below[2]}"
+    corners = ((above[0], above[2]), (above[1], above[2]), (below[1], below[2]), (below[0], below[2]))
+    points = " ".join(f"{x:.1f},{y}" for x, y in corners)
     return f'<polygon points="{points}" fill="var(--line)" opacity="0.7"/>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 
 from assay.catalog.messages import Texts
@@ -121,7 +122,7 @@ def _fabric(done: Growth, texts: Texts) -> Table:
             f"{one.materials.leaf:,}",
             f"{one.materials.spine:,}",
             f"{one.materials.core:,}",
-            f"{one.materials.node_leaf_cables + one.materials.leaf_spine_cables + one.materials.spine_core_cables:,}",
+            f"{one.materials.cables:,}",
             f"{one.materials.transceivers:,}",
             f"{one.moved_cables:,}",
         )
@@ -161,7 +162,7 @@ def _gain(done: Growth, texts: Texts) -> Table:
     return Table(headers=tuple(texts.label(f"plan.head.{n}") for n in names), rows=rows, words=frozenset({4}))
 
 
-def _curve(done: Growth, texts: Texts):  # type: ignore[no-untyped-def]
+def _curve(done: Growth, texts: Texts) -> tuple[Callable[[], str], ...]:
     points = [
         Point(line="", x=float(one.gpus), y=one.tokens_per_s / base.tokens_per_s * base.gpus)
         for base in [next((s for s in done.stages if s.tokens_per_s), None)]
@@ -189,5 +190,5 @@ def _diagram(done: Growth, texts: Texts) -> str:
         title=texts.label("plan.growth.fabric"),
         description=texts.label("plan.growth.fabric_text"),
     )
-    names = tuple(texts.label(f"plan.head.{name}") for name in ("core", "spine", "leaf", "nodes"))
-    return fabric_growth(done.stages, words=words, names=names)  # type: ignore[arg-type]
+    names = [texts.label(f"plan.head.{name}") for name in ("core", "spine", "leaf", "nodes")]
+    return fabric_growth(done.stages, words=words, names=names)
