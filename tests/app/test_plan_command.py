@@ -88,8 +88,8 @@ def test_layout_and_risk_work_on_every_example_cluster(cluster: Path) -> None:
 
 def test_compare_shows_every_fee_breach_and_flip_in_the_users_currency() -> None:
     said = answer(
-        "compare", "--workload", OWN, "--tokens", "2e11", "--offers", OFFERS, "--currency", "CNY", "--gpus", 32,
-        "--need", "lab",
+        "compare", "--workload", OWN, "--tokens", "2e11", "--offers", OFFERS, "--currency", "CNY",
+        "--gpus", 32, "--need", "lab",
     )  # fmt: skip
     assert {one["offer"] for one in said["platforms"]} == {"cheap-hour", "all-in", "spot"}
     assert said["recommended"] == said["platforms"][0]["offer"]

@@ -86,6 +86,6 @@ def terms(plan: Job, gpus: int = 32, currency: str = "USD") -> Terms:
         storage=CLASSES["better"],
         rates=RATES,
         currency=currency,
-        rate_of=lambda per_node: failure_rate(per_node),
+        rate_of=failure_rate,
         fixed={"precision": "bf16"},
     )

@@ -28,14 +28,14 @@ def why(prediction: Prediction, cluster: Cluster, *, best_s: float | None = None
     found: list[Message] = []
     if best_s is not None and step_s > best_s * 1.0001:
         found.append(Message.of("plan.why.slower", slower_frac=step_s / best_s - 1))
+    free_frac = 1 - prediction.total_bytes / prediction.capacity_bytes
+    if free_frac < TIGHT_FRAC:
+        found.append(Message.of("plan.why.tight", free_frac=free_frac))
     found += [message for rule in _RULES if (message := rule(layout, cluster))]
     terms = {name: prediction.breakdown_s.get(name, 0.0) / step_s for name in _BLAMED}
     worst = max(terms, key=lambda name: terms[name])
     if terms[worst] >= _WORTH_FRAC or not found:
         found.append(Message.of(f"plan.why.term.{worst}", part_frac=terms[worst]))
-    free_frac = 1 - prediction.total_bytes / prediction.capacity_bytes
-    if free_frac < TIGHT_FRAC:
-        found.append(Message.of("plan.why.tight", free_frac=free_frac))
     return tuple(found)
 
 

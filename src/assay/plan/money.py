@@ -121,7 +121,8 @@ def exact(value: float) -> Decimal:
 
 
 def _rounded(amount: Decimal) -> Decimal:
-    return amount.quantize(_CENT, rounding=ROUND_HALF_UP)
+    # Adding nothing makes -0.00 a plain 0.00.
+    return amount.quantize(_CENT, rounding=ROUND_HALF_UP) + ZERO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from assay.plan.guide import BEST_MFU_FRAC, Implied
 from assay.plan.money import LINES
 from assay.plan.size import Option, Sized
 from assay.report.charts import Words
+from assay.report.ink import SERIES
 from assay.report.plan.common import (
     amount,
     bill_object,
@@ -201,12 +202,12 @@ def _recommended(best: Platform, done: Comparison, texts: Texts) -> str:
 
 def _table(platforms: tuple[Platform, ...], texts: Texts) -> Table:
     rows = tuple(_row(one) for one in platforms if one.days is not None)
-    names = ("offer", "gpus", "days", "mfu", "speedup", "goodput", "useful", "cost", "layout", "why_not")
+    names = ("offer", "gpus", "days", "mfu", "speedup", "goodput", "useful", "cost", "layout")
     return Table(
         headers=tuple(texts.label(f"plan.head.{name}") for name in names),
         rows=rows,
-        words=frozenset({0, 8, 9}),
-        wide=frozenset({1, 8, 9}),
+        words=frozenset({0, 8}),
+        wide=frozenset({1, 8}),
     )
 
 
@@ -222,20 +223,22 @@ def _row(one: Platform) -> tuple[str, ...]:
         "–" if one.useful_price is None else f"{one.useful_price:.2f}",
         "–" if one.bill is None else f"{one.bill.total:,.0f}",
         layout_words(one.candidate.layout, short=True) if one.candidate else "–",
-        one.why_not or "",
     )
 
 
 def _cost_bars(paid: list[Platform], currency: str, texts: Texts) -> str:
+    """A bar for each bill; the largest fees by name, the rest together, as there are so many colours."""
+    amounts = {name: [_fee(one, name) for one in paid] for name in LINES}
+    by_size = sorted(LINES, key=lambda name: -sum(abs(value) for value in amounts[name]))
+    named = [name for name in LINES if name in by_size[: len(SERIES) - 1]]
+    rest = [name for name in LINES if name not in named]
+    amounts["other"] = [sum(amounts[name][at] for name in rest) for at in range(len(paid))]
     found = [
-        Bar(row=one.offer.id, part=texts.label(f"plan.fee.{line.name}"), value=float(line.amount))
-        for one in paid
-        if one.bill
-        for line in one.bill.lines
-        if line.amount
+        Bar(row=one.offer.id, part=texts.label(f"plan.fee.{name}"), value=amounts[name][at])
+        for name in (*named, "other")
+        if any(amounts[name])
+        for at, one in enumerate(paid)
     ]
-    order = [texts.label(f"plan.fee.{name}") for name in LINES]
-    found.sort(key=lambda bar: ([one.offer.id for one in paid].index(bar.row), order.index(bar.part)))
     words = Words(
         name="cost",
         title=texts.label("plan.compare.bars"),
@@ -243,6 +246,11 @@ def _cost_bars(paid: list[Platform], currency: str, texts: Texts) -> str:
         x=currency,
     )
     return bars(found, words=words)
+
+
+def _fee(one: Platform, name: str) -> float:
+    lines = one.bill.lines if one.bill else ()
+    return sum(float(line.amount) for line in lines if line.name == name)
 
 
 def _flips(done: Comparison, texts: Texts) -> Section:

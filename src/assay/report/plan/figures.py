@@ -32,8 +32,8 @@ class Dot:
     front: bool
 
 
-def bars(every: Sequence[Bar], *, words: Words) -> str:
-    """Stacked bars, a row each in the order given, parts in theirs."""
+def bars(every: Sequence[Bar], *, words: Words, number: str = "~s") -> str:
+    """Stacked bars, a row each in the order given, parts in theirs; `number` is the axis's format."""
     alt = load("altair")
     rows = list(dict.fromkeys(bar.row for bar in every))
     parts = list(dict.fromkeys(bar.part for bar in every))
@@ -46,8 +46,13 @@ def bars(every: Sequence[Bar], *, words: Words) -> str:
         alt.Chart(alt.Data(values=data))
         .mark_bar()
         .encode(
-            x=alt.X("value:Q", title=words.x, stack="zero", axis=alt.Axis(grid=True, format="~s")),
-            y=alt.Y("row:N", sort=rows, title=None, axis=alt.Axis(ticks=False, domain=False, labelLimit=230)),
+            x=alt.X("value:Q", title=words.x, stack="zero", axis=alt.Axis(grid=True, format=number)),
+            y=alt.Y(
+                "row:N",
+                sort=rows,
+                title=None,
+                axis=alt.Axis(ticks=False, domain=False, labelLimit=230, minExtent=200),
+            ),
             color=alt.Color(
                 "part:N",
                 sort=parts,
@@ -56,7 +61,7 @@ def bars(every: Sequence[Bar], *, words: Words) -> str:
             ),
             order=alt.Order("order:Q"),
         )
-        .properties(width=WIDTH - 230, height=alt.Step(26))
+        .properties(width=WIDTH - 240, height=alt.Step(26))
     )
     return to_svg(chart, name=words.name, title=words.title, description=words.description)
 
@@ -88,7 +93,7 @@ def pareto(every: Sequence[Dot], *, words: Words, capacity_GB: float) -> str:
     return to_svg(chart, name=words.name, title=words.title, description=words.description)
 
 
-_BOX, _GAP, _ROW, _MOST_BOXES = 9, 4, 40, 24
+_BOX, _GAP, _ROW, _MOST_BOXES, _STAGES_A_ROW = 9, 4, 40, 12, 5
 
 
 def fabric_growth(every: Sequence[Stage], *, words: Words, names: Sequence[str]) -> str:
@@ -97,18 +102,22 @@ def fabric_growth(every: Sequence[Stage], *, words: Words, names: Sequence[str])
     `names` are the words for core, spine, leaf and nodes.
     """
     parts: list[str] = []
-    x, tallest = 110, 4 * _ROW
-    for stage in every:
-        width = max(_tier_width(count) for count in _tiers(stage)) + 56
-        parts.append(_stage(stage, x, width))
-        x += width
+    tall, widest, wide = 4 * _ROW + 50, 0, _MOST_BOXES * (_BOX + _GAP) + 64
+    for at, stage in enumerate(every):
+        row, column = divmod(at, _STAGES_A_ROW)
+        parts.append(_stage(stage, 90 + column * wide, row * tall, wide))
+        widest = max(widest, 90 + (column + 1) * wide)
+    rows = -(-len(every) // _STAGES_A_ROW)
     labels = "".join(
-        f'<text x="0" y="{30 + at * _ROW + 8}" fill="var(--muted)" font-size="12">{escape(name)}</text>'
+        f'<text x="0" y="{row * tall + 38 + at * _ROW}" fill="var(--muted)" '
+        f'font-size="12">{escape(name)}</text>'
+        for row in range(rows)
         for at, name in enumerate(names)
     )
     head = (
         f'<svg role="img" aria-labelledby="{words.name}-title {words.name}-desc" '
-        f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {x} {tallest + 40}" style="max-width:{x}px">'
+        f'xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {widest} {rows * tall}" '
+        f'style="max-width:{widest}px">'
         f'<title id="{words.name}-title">{escape(words.title)}</title>'
         f'<desc id="{words.name}-desc">{escape(words.description)}</desc>'
     )
@@ -121,21 +130,21 @@ def _tiers(stage: Stage) -> tuple[int, int, int, int]:
 
 
 def _boxes(count: int) -> int:
-    return min(count, _MOST_BOXES // 2 if count > _MOST_BOXES else count)
+    return min(count, _MOST_BOXES)
 
 
 def _tier_width(count: int) -> int:
     return _boxes(count) * (_BOX + _GAP)
 
 
-def _stage(stage: Stage, x: int, width: int) -> str:
+def _stage(stage: Stage, x: int, top: int, width: int) -> str:
     fills = ("var(--series-4)", "var(--series-3)", "var(--series-1)", "var(--muted)")
     drawn, above = [], None
     inner = width - 40
     for at, count in enumerate(_tiers(stage)):
         if not count:
             continue
-        y = 30 + at * _ROW
+        y = top + 30 + at * _ROW
         shown = _boxes(count)
         left = x + (inner - _tier_width(count)) / 2
         if above is not None:
@@ -152,7 +161,7 @@ def _stage(stage: Stage, x: int, width: int) -> str:
         )
         above = (left, left + _tier_width(count) - _GAP, y + _BOX)
     drawn.append(
-        f'<text x="{x + inner / 2:.1f}" y="{30 + 4 * _ROW}" font-size="12" text-anchor="middle" '
+        f'<text x="{x + inner / 2:.1f}" y="{top + 30 + 4 * _ROW}" font-size="12" text-anchor="middle" '
         f'fill="currentColor">{stage.gpus:,} GPU</text>'
     )
     return "".join(drawn)

@@ -96,7 +96,12 @@ def page(done: Growth, texts: Texts) -> Page:
         Section(
             title=label("plan.growth.kept"), lines=(label("plan.growth.kept_text"),), table=_kept(done, texts)
         ),
-        Section(title=label("plan.growth.gain"), table=_gain(done, texts), figures=_curve(done, texts)),
+        Section(
+            title=label("plan.growth.gain"),
+            lines=(label("plan.growth.gain_text"),),
+            table=_gain(done, texts),
+            figures=_curve(done, texts),
+        ),
         Section(
             title=label("plan.growth.remarks"),
             lines=tuple(f"{one.nodes}: {line}" for one in done.stages for line in _remarks(done, one, texts)),

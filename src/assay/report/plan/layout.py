@@ -24,6 +24,9 @@ from assay.report.plan.figures import Dot, pareto
 from assay.report.plan.page import Page, Section, Table
 from assay.units import show, show_bytes
 
+#: Reasons that a row of the table shows; the JSON has them all.
+_REASONS = 3
+
 
 def answer(done: Layouts, texts: Texts) -> dict[str, object]:
     """The JSON object of `plan layout`; keys are only ever added."""
@@ -142,7 +145,7 @@ def _table(done: Layouts, texts: Texts) -> Table:
                 show(p.mfu_frac, "1"),
                 show(one.candidate.headroom_frac, "1", digits=2),
                 amount(one.bill.total, one.bill.currency) if one.bill else "–",
-                why_text(one.candidate.why, texts),
+                why_text(one.candidate.why[:_REASONS], texts),
             )
         )
     names = ("rank", "layout", "tokens", "mfu", "free", "cost", "why")

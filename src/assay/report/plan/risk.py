@@ -147,7 +147,7 @@ def _causes(done: RiskAnswer, texts: Texts) -> Section:
         )
         for name, part in sorted(r.rate.causes.items(), key=lambda item: -item[1])
     )
-    names = ("cause", "failures", "range", "part")
+    names = ("cause", "failures", "range", "share")
     return Section(
         title=texts.label("plan.risk.causes"),
         lines=(texts.label("plan.risk.causes_text"),) if causes() else (),
@@ -187,7 +187,7 @@ def _time(done: RiskAnswer, texts: Texts) -> Section:
             texts.say(Message.of("plan.risk.straggler", part_frac=r.straggler_frac, nodes=r.job.nodes)),
         ),
         table=Table(headers=tuple(texts.label(f"plan.head.{n}") for n in names), rows=rows),
-        figures=(lambda: bars(lost, words=words),) if lost else (),
+        figures=(lambda: bars(lost, words=words, number=".1%"),) if lost else (),
     )
 
 
