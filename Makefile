@@ -23,7 +23,7 @@ qualify: $(VENV)/.measure
 	case $$code in 0|1|3) echo "verdict exit code: $$code";; *) exit $$code;; esac
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -31,9 +31,10 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy --strict src/assay
 	$(BIN)/lint-imports
 
-# Real faults on four hosts made of network namespaces, under torchrun, ssh and Slurm; needs root.
+# Every real fault on four hosts made of network namespaces, under torchrun, ssh and Slurm; needs root.
+# `make test` runs the most of them.
 cluster-test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "cluster and not soak"
+	$(BIN)/python -m pytest -m "not soak" tests/cluster tests/testbed
 
 soak-test: $(VENV)/.dev
 	$(BIN)/python -m pytest -s -m soak

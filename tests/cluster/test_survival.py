@@ -16,8 +16,10 @@ import pytest
 from conftest import findings
 
 QUICK = ("--suite", "quick", "--only", "clock", "--json")
+ONCE = (*QUICK, "--restarts", 1)
 
 
+@pytest.mark.cluster
 def test_four_hosts_are_measured_and_rank_0_has_everything(job):
     job.start(*QUICK)
     assert set(job.wait().values()) == {0}, job.errors()
@@ -30,14 +32,20 @@ def test_four_hosts_are_measured_and_rank_0_has_everything(job):
         assert (job.run_of(0) / name).read_bytes() == (job.run_of(rank) / name).read_bytes()
 
 
-@pytest.mark.parametrize("rank", [2])
-def test_a_killed_rank_is_named_and_the_others_get_verdicts(job, rank):
-    job.start(*QUICK)
-    job.wait_for("worker_started", 0)
-    job.processes[rank].kill()
-    codes = job.wait(but=(rank,))
-    assert set(codes.values()) == {0}, job.errors()
-    assert job.answer["missing_ranks"] == [rank]
+def test_a_killed_rank_is_named_and_the_others_get_verdicts(job, victim):
+    killed = victim([1, 2, 3])
+    job.start(*QUICK, "--restarts", 2)
+    job.wait_for("worker_started", killed)
+    job.processes[killed].kill()
+    assert set(job.wait(but=(killed,)).values()) == {0}, job.errors()
+    assert job.answer["missing_ranks"] == [killed]
+    assert findings(job.answer, "RANK_LOST", "RANK_STOPPED") == [("RANK_LOST", f"rank:{killed}")]
+    assert verdicts(job.answer) >= {f"rank:{rank}": "pass" for rank in (1, 2, 3) if rank != killed}.items()
+
+
+def verdicts(answer):
+    """Of each rank's clock."""
+    return {c["subject"]: c["verdict"] for c in answer["criteria"] if c["id"] == "clocks-agree"}.items()
 
 
 def test_the_folders_of_all_hosts_are_judged_together_and_copies_are_refused(job, tmp_path):
@@ -74,7 +82,7 @@ def judge(*words: object) -> subprocess.CompletedProcess[str]:
 
 def test_a_rank_that_never_starts_is_named_and_the_others_get_verdicts(job, victim):
     absent = victim([1, 2, 3])
-    job.start(*QUICK, "--wait", 20, ranks=[rank for rank in range(4) if rank != absent])
+    job.start(*ONCE, "--wait", 12, ranks=[rank for rank in range(4) if rank != absent])
     assert set(job.wait().values()) == {0}, job.errors()
     answer = job.answer
     assert answer["missing_ranks"] == [absent]
@@ -84,13 +92,24 @@ def test_a_rank_that_never_starts_is_named_and_the_others_get_verdicts(job, vict
 
 def test_a_stopped_process_is_named_and_the_others_get_verdicts(job, victim):
     stopped = victim([1, 2, 3])
-    job.start(*QUICK)
+    job.start(*QUICK, "--restarts", 2)
     job.wait_for("worker_started", stopped)
     job.processes[stopped].send_signal(signal.SIGSTOP)
     assert set(job.wait(but=(stopped,)).values()) == {0}, job.errors()
     assert findings(job.answer, "RANK_LOST", "RANK_STOPPED") == [("RANK_STOPPED", f"rank:{stopped}")]
 
 
+def test_where_rank_0_never_starts_the_others_say_so_and_end(job):
+    job.start(*ONCE, "--wait", 6, ranks=[1, 2, 3])
+    assert set(job.wait().values()) == {2}, job.errors()
+    for rank in (1, 2, 3):
+        said = (job.folder / f"err{rank}").read_text()
+        assert f"rank {rank} found no rank 0 at {job.cluster.address('h0')}" in said
+        assert "see whether rank 0 started" in said
+        assert not job.run_of(rank).exists()
+
+
+@pytest.mark.cluster
 def test_after_sigterm_rank_0_writes_its_verdict_and_everyone_ends_well(job):
     job.start(*QUICK)
     job.wait_for('"clock.offset"', 1)
@@ -103,6 +122,7 @@ def test_after_sigterm_rank_0_writes_its_verdict_and_everyone_ends_well(job):
     assert {c["verdict"] for c in job.answer["criteria"] if c["id"] == "clocks-agree"} == {"pass"}
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize("rank", [0, 3])
 def test_a_worker_that_is_killed_or_stopped_is_named_and_nobody_else(job, rank, number):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 
-from assay.api.predicting import find_cluster, find_workload
+from assay.api.predicting import read_cluster, read_model
 from assay.catalog.faults import LEAF_FAULTS_PER_S, FailureRate, failure_rate
 from assay.catalog.offers import (
     Rates,
@@ -26,6 +26,7 @@ from assay.catalog.profiles import find_profile
 from assay.domain.cluster import Cluster
 from assay.domain.layout import parse_layout
 from assay.domain.offer import Offer
+from assay.domain.workload import Workload
 from assay.errors import InputError, UnknownNameError, unknown_name
 from assay.plan.answers import Comparison, Costed, Growth, Layouts, RiskAnswer
 from assay.plan.compare import Terms, flips, platform, ranked
@@ -81,7 +82,8 @@ class MoneyOptions:
 
 def find_job(options: JobOptions, *, tokens_a_weight: float | None = None) -> Job:
     """The job that the options describe."""
-    workload = find_workload(options.workload, seq_len=options.seq_len, task=options.task)
+    shape = read_model(options.workload)
+    workload = Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
     tokens = options.tokens
     if tokens is None and tokens_a_weight is not None:
         found = job(
@@ -140,7 +142,7 @@ def offer_cluster(offer: Offer) -> Cluster | None:
         return None
     beside = Path(offer.where.rpartition(":")[0]).parent / offer.cluster
     try:
-        return find_cluster(str(beside) if beside.is_file() else offer.cluster)
+        return read_cluster(str(beside) if beside.is_file() else offer.cluster)
     except UnknownNameError as fault:
         raise type(fault)(fault.what, where=offer.where, fix=fault.fix) from None
 
@@ -156,7 +158,7 @@ def plan_layouts(
     progress: Progress | None = None,
 ) -> Layouts:
     """The best layouts of a job on a cluster, each with its bill where an offer is known."""
-    built = find_cluster(cluster)
+    built = read_cluster(cluster)
     here = built.of(nodes) if nodes else built
     found = rank(find_job(options), here, fixed=fixed_axes(options), count=count, progress=progress)
     rates = rates_of(money)
@@ -388,7 +390,7 @@ def plan_growth(
     cluster: str, sizes: Sequence[int], options: JobOptions, *, progress: Progress | None = None
 ) -> Growth:
     """The stages of a growing cluster; its job keeps one precision throughout."""
-    built, plan = find_cluster(cluster), find_job(options)
+    built, plan = read_cluster(cluster), find_job(options)
     axes = fixed_axes(replace(options, precision=options.precision or "bf16"))
     return Growth(cluster=built, job=plan, stages=grow(built, sizes, plan, fixed=axes, progress=progress))
 
@@ -418,7 +420,7 @@ def plan_risk(
     progress: Progress | None = None,
 ) -> RiskAnswer:
     """Failures, the checkpoint interval and what they leave of the time, for the best layout of the job."""
-    built = find_cluster(cluster)
+    built = read_cluster(cluster)
     here = built.of(nodes) if nodes else built
     plan = find_job(options)
     axes = fixed_axes(replace(options, precision=options.precision or "bf16"))

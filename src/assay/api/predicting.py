@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.catalog.clusters import cluster, cluster_ids, load_cluster
 from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
 from assay.domain.cluster import Cluster
 from assay.domain.layout import parse_layout
-from assay.domain.workload import Workload
+from assay.domain.workload import Transformer, Workload
 from assay.errors import InputError
+from assay.fabric.failures.impact import Conditions, Impact, impact
+from assay.predict.impaired import ImpairedNetwork, slowed_gpu
 from assay.predict.network import LinkNetwork
 from assay.predict.prediction import Prediction, predict, smallest_change_that_fits, speedup_frac
 from assay.predict.sensitivity import Effect, sensitivity
@@ -37,28 +40,34 @@ class PredictOptions:
     stack: str | None = None
     tokens: float | None = None
     sensitivity: bool = False
+    conditions: Conditions = Conditions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """A prediction with the cluster it is for, and what was asked besides."""
+    """A prediction with the cluster it is for, and what was asked besides.
+
+    `impact` is what failures, loss and routing do, and `healthy_s` the step without them.
+    """
 
     cluster: Cluster
     prediction: Prediction
     speedup_frac: float | None
     effects: tuple[Effect, ...] = ()
     tokens: float | None = None
+    impact: Impact | None = None
+    healthy_s: float | None = None
 
 
 def predict_step(options: PredictOptions) -> Predicted:
     """Predict a step; an `InputError` says which input does not fit the others."""
-    built = find_cluster(options.cluster).of(options.nodes)
+    built = read_cluster(options.cluster).of(options.nodes)
     gpu = built.node.gpu
     if gpu is None:
         raise InputError(
             f"the GPU of {built.id} is not known", fix="name a shipped system, or gpu in its file"
         )
-    workload = find_workload(options.workload, seq_len=options.seq_len, task=options.task)
+    workload = _workload(options)
     layout = parse_layout(options.layout, gpus=built.gpus)
     shape = workload.model
     layout.check(gpus=built.gpus, layers=shape.layers, heads=shape.heads, seq_len=workload.seq_len)
@@ -71,16 +80,34 @@ def predict_step(options: PredictOptions) -> Predicted:
     )
     network = LinkNetwork.of(built)
     assumed = () if options.stack else (_UNSTACKED,)
-    result = predict(one, network, assumptions=assumed)
+    whole = predict(one, network, assumptions=assumed)
+    harm = impact(built, options.conditions) if options.conditions.any else None
+    result = whole if harm is None else _impaired(one, network, harm, assumed)
     return Predicted(
         cluster=built,
         prediction=result,
+        impact=harm,
+        healthy_s=None if harm is None else whole.step_time_s.value,
         speedup_frac=speedup_frac(
             result, lambda nodes: LinkNetwork.of(built.of(nodes)), node_gpus=len(built.node.gpus)
         ),
         effects=sensitivity(one, network) if options.sensitivity else (),
         tokens=options.tokens,
     )
+
+
+def _impaired(one: Situation, network: LinkNetwork, harm: Impact, assumed: tuple[str, ...]) -> Prediction:
+    """The step with everything that is asked to be wrong."""
+    endless = [name for name, factor in harm.slowdown.items() if not math.isfinite(factor)]
+    if endless:
+        raise InputError(
+            f"{harm.left.stranded:,} flows have no way left ({', '.join(endless)}), so that no step ends",
+            fix="let fewer things fail at once, or look at assay predict fabric --fail …",
+        )
+    slowed = replace(one, gpu=slowed_gpu(one.gpu, harm.gpu_part))
+    words = [f"{failure}" for failure in harm.conditions.failures]
+    told = (f"failed: {', '.join(words)}",) if words else ()
+    return predict(slowed, ImpairedNetwork(network, harm.slowdown), assumptions=(*assumed, *told))
 
 
 def timeline(predicted: Predicted) -> dict[str, object]:
@@ -116,8 +143,8 @@ def text_lines(file: Path) -> list[str]:
         raise InputError("not UTF-8 text", where=str(file)) from None
 
 
-def find_cluster(said: str) -> Cluster:
-    """A shipped system by name, or one from a user's YAML or TOML file."""
+def read_cluster(said: str) -> Cluster:
+    """A shipped system by name, or a cluster file."""
     path = Path(said)
     if path.suffix in (".yaml", ".yml", ".toml") or path.is_file():
         return load_cluster(path)
@@ -126,19 +153,22 @@ def find_cluster(said: str) -> Cluster:
     return cluster(said)
 
 
-def find_workload(said: str, *, seq_len: int | None = None, task: str = "pretrain") -> Workload:
-    """A shipped model by name, a Hugging Face config.json (or its folder), Megatron-LM arguments, or YAML."""
+def _workload(options: PredictOptions) -> Workload:
+    shape = read_model(options.workload)
+    return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
+
+
+def read_model(said: str) -> Transformer:
+    """A shipped model by name, or one from a config.json, Megatron-LM arguments or YAML."""
     path = Path(said)
     if path.suffix == ".json" or path.is_dir():
         file = path / "config.json" if path.is_dir() else path
-        shape = model_from_config("\n".join(text_lines(file)), where=str(file))
-    elif path.suffix in (".yaml", ".yml", ".toml"):
-        shape = model_from_file(path)
-    elif path.suffix in (".sh", ".args", ".txt") and path.is_file():
-        shape = model_from_megatron("\n".join(text_lines(path)), where=str(path))
-    else:
-        shape = model(said)
-    return Workload(model=shape, seq_len=seq_len or shape.seq_len, task=task)
+        return model_from_config("\n".join(text_lines(file)), where=str(file))
+    if path.suffix in (".yaml", ".yml", ".toml"):
+        return model_from_file(path)
+    if path.suffix in (".sh", ".args", ".txt") and path.is_file():
+        return model_from_megatron("\n".join(text_lines(path)), where=str(path))
+    return model(said)
 
 
 def model_names() -> tuple[str, ...]:

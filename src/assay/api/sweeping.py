@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.api.planning import JobOptions, find_job, fixed_axes
-from assay.api.predicting import PredictOptions, find_cluster, predict_step
+from assay.api.predicting import PredictOptions, predict_step, read_cluster
 from assay.catalog.faults import failure_rate
 from assay.codec.sweep import load_sweep
 from assay.errors import AssayError, EnvironmentLackError, InputError
@@ -121,7 +121,7 @@ def do_piece(some: Sequence[Point]) -> list[Row]:
 
 
 def _row(point: Point) -> Row:
-    cluster = find_cluster(str(point["cluster"])).of(_whole(point["nodes"]))
+    cluster = read_cluster(str(point["cluster"])).of(_whole(point["nodes"]))
     layout = str(point["layout"])
     options = JobOptions(
         workload=str(point["workload"]),

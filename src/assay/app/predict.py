@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
+from assay.app.options import failing, json_option
 from assay.app.predict_collective import collective
+from assay.app.predict_fabric import fabric
+from assay.app.predict_impact import impact_object, show_impact
+from assay.app.predict_job import show_job
+from assay.app.predict_memory_pool import memory_pool
 
 if TYPE_CHECKING:
     from assay.api.predicting import Predicted
@@ -34,6 +38,8 @@ def predict() -> None:
 
 
 predict.add_command(collective)
+predict.add_command(fabric)
+predict.add_command(memory_pool)
 
 
 @predict.command()
@@ -43,7 +49,8 @@ predict.add_command(collective)
     "--workload",
     required=True,
     metavar="NAME|FILE",
-    help="A shipped model, a Hugging Face config.json, Megatron-LM arguments (.sh, .args), or YAML.",
+    help="A shipped model or job (halo3d, spectral, montecarlo, composite, raytrace, volume), a Hugging Face "
+    "config.json, Megatron-LM arguments (.sh, .args), or YAML.",
 )
 @click.option(
     "--layout",
@@ -51,7 +58,10 @@ predict.add_command(collective)
     metavar="tp=4,pp=4,…",
     help="tp pp vpp cp ep etp dp micro_batch sharding recompute …",
 )
-@click.option("--global-batch", required=True, type=click.IntRange(min=1), help="Sequences of one step.")
+@click.option("--global-batch", type=click.IntRange(min=1), help="Sequences of one step (models only).")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of a job; may be repeated."
+)
 @click.option("--seq-len", type=click.IntRange(min=1), help="Tokens of a sequence.  [default: the model's]")
 @click.option("--task", type=click.Choice(["pretrain", "sft", "lora"]), default="pretrain", show_default=True)
 @click.option("--stack", metavar="NAME", help="Framework: megatron, nemo, torchtitan, fsdp, maxtext, …")
@@ -64,13 +74,18 @@ predict.add_command(collective)
     metavar="FILE",
     help="Write the pipeline as a timeline that Perfetto opens.",
 )
+@failing
+@click.option(
+    "--adaptive/--no-adaptive", default=None, help="Adaptive routing.  [default: as the fabric has it]"
+)
 @json_option
 def step(
     cluster: str,
     nodes: int,
     workload: str,
     layout: str,
-    global_batch: int,
+    global_batch: int | None,
+    settings: tuple[str, ...],
     seq_len: int | None,
     task: str,
     stack: str | None,
@@ -78,6 +93,12 @@ def step(
     explain: bool,
     sensitivity: bool,
     trace: Path | None,
+    fail: tuple[str, ...],
+    degrade: tuple[str, ...],
+    loss: float,
+    ecmp: bool,
+    repeat: str | None,
+    adaptive: bool | None,
     as_json: bool,
 ) -> int:
     """Predict the time of one training step: where it goes, how sure that is, and what would change it.
@@ -85,7 +106,19 @@ def step(
     Exit code 0; 1 where the model does not fit in memory.
     """
     from assay.api.predicting import PredictOptions, predict_step, timeline
+    from assay.api.predicting_jobs import is_job, predict_named_job
+    from assay.fabric.failures.impact import Conditions
 
+    conditions = Conditions.of(
+        fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat
+    )
+    if is_job(workload):
+        done_job = predict_named_job(cluster, nodes, workload, settings, conditions)
+        return show_job(done_job, as_json=as_json)
+    if global_batch is None or settings:
+        raise click.UsageError(
+            "--set is for jobs, not for models" if settings else "a model needs --global-batch"
+        )
     done = predict_step(
         PredictOptions(
             cluster=cluster,
@@ -98,6 +131,7 @@ def step(
             stack=stack,
             tokens=tokens,
             sensitivity=sensitivity,
+            conditions=conditions,
         )
     )
     if trace:
@@ -143,6 +177,7 @@ def _answer(done: Predicted) -> dict[str, object]:
             for e in done.effects
         ],
         "extrapolated": list(p.extrapolated),
+        **({} if done.impact is None else impact_object(done.impact, done.healthy_s, p.step_time_s.value)),
     }
 
 
@@ -185,6 +220,8 @@ def _show(done: Predicted, *, explain: bool) -> None:
         click.echo(f"assumed: {line}")
     for line in p.extrapolated:
         click.echo(f"extrapolated: {line}")
+    if done.impact is not None:
+        show_impact(done.impact, done.healthy_s, t.value)
     if done.effects:
         click.echo("\nwhat moves the answer (each input 10 % larger, or the setting named)")
         for effect in done.effects:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
+from assay.app.options import failing, json_option
+from assay.app.predict_impact import impact_object, show_impact
 
 if TYPE_CHECKING:
     from assay.domain.cluster import Cluster
@@ -49,6 +50,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
 @click.option("--nvls/--no-nvls", default=None, help="Add up in NVSwitches.")
 @click.option("--adaptive/--no-adaptive", default=None, help="Adaptive routing.")
 @click.option("--algorithm", default=None, help="Force RING, TREE, NVLS, …")
+@failing
 @json_option
 def collective(
     system: str,
@@ -62,13 +64,23 @@ def collective(
     nvls: bool | None,
     adaptive: bool | None,
     algorithm: str | None,
+    fail: tuple[str, ...],
+    degrade: tuple[str, ...],
+    loss: float,
+    ecmp: bool,
+    repeat: str | None,
     as_json: bool,
 ) -> int:
     """Predict a collective: time with a range, bandwidths, NCCL's choice, and the link that binds."""
     from assay.fabric.collective import Options, collective_time
+    from assay.fabric.failures.impact import Conditions, impact, slowed_cluster
     from assay.fabric.placement import Placement
 
     cluster = read_cluster(system, nodes or 1)
+    conditions = Conditions.of(fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, repeat=repeat)
+    harm = impact(cluster.of(nodes or 1), conditions) if conditions.any else None
+    if harm is not None:
+        cluster = slowed_cluster(cluster, harm, op)
     options = Options(
         library=library,
         nccl=_version(nccl),
@@ -80,9 +92,12 @@ def collective(
     width = per_node or len(cluster.node.gpus)
     times = collective_time(cluster, op, sizes, Placement.of(width, nodes or 1), options=options)
     if as_json:
-        click.echo(json.dumps(_answer(cluster, times, options), indent=2))
+        answer = _answer(cluster, times, options) | ({} if harm is None else impact_object(harm))
+        click.echo(json.dumps(answer, indent=2))
     else:
         _table(cluster, times)
+        if harm is not None:
+            show_impact(harm)
     return 0
 
 

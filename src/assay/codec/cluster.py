@@ -42,6 +42,9 @@ class _FabricText(FileModel):
     hop_latency: str = "0.3 us"
     adaptive_routing: bool = False
     sharp: bool = False
+    planes: int = Field(default=1, ge=1, le=8)
+    ports_per_cable: int = Field(default=1, ge=1, le=8)
+    manager_ports: int = Field(default=0, ge=0)
     latency: str | None = None
     node_bandwidth: str | None = None
 
@@ -120,6 +123,9 @@ def _fabric(name: str, text: _FabricText, document: Document) -> Fabric:
             hop_latency_s=hop if hop is not None else 0.0,
             adaptive_routing=text.adaptive_routing,
             sharp=text.sharp,
+            planes=text.planes,
+            ports_per_cable=text.ports_per_cable,
+            manager_ports=text.manager_ports,
             latency_s=measure("latency", text.latency, "s"),
             node_Bps=measure("node_bandwidth", text.node_bandwidth, "B/s"),
         )

@@ -9,11 +9,13 @@ from functools import cached_property
 
 from assay.formats.artefact import Command, Reading
 from assay.formats.bandwidth_text import Matrix, PairTable, RdmaRate, TestRun
+from assay.formats.clock_text import ClockSources
 from assay.formats.dcgm import DiagResult
 from assay.formats.flight_recorder import Dump
 from assay.formats.ib_tools import Counters, FabricLink, Gid, PciDevice, Port
 from assay.formats.kineto import Trace
 from assay.formats.nccl_log import Channel, devices, interfaces
+from assay.formats.nccl_ras import RasRank
 from assay.formats.nccl_xml import Graph, TopologyDevice
 from assay.formats.nvidia_smi import NvlinkGpu, SmiGpu, SmiSummary, Topology
 from assay.formats.sentences import Said
@@ -55,6 +57,8 @@ class Facts:
     steps: list[Step] = field(default_factory=list)
     rdma: list[RdmaRate] = field(default_factory=list)
     live: list[LiveRank] = field(default_factory=list)
+    ras: list[RasRank] = field(default_factory=list)
+    clock_sources: list[ClockSources] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     _per_speaker: dict[tuple[str, str, str | None, str | None, int | None], int] = field(default_factory=dict)
 
@@ -117,6 +121,8 @@ _LISTS: dict[type, str] = {
     TopologyDevice: "topology_devices",
     Graph: "graphs",
     LiveRank: "live",
+    ClockSources: "clock_sources",
+    RasRank: "ras",
     RdmaRate: "rdma",
 }
 

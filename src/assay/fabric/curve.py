@@ -92,8 +92,8 @@ def _questions(
     ground: Ground, op: str, nodes: int, share: float, sizes: Floats, algorithm: str | None, library: str
 ) -> Iterator[tuple[NDArray[np.bool_], Question]]:
     """For each algorithm and protocol that is chosen somewhere: where, and the question there."""
-    names, protocols, pick = _choice(ground, op, nodes, algorithm, library, sizes)
-    for at, (name, protocol) in enumerate(zip(names, protocols, strict=True)):
+    ways, pick = _choice(ground, op, nodes, algorithm, library, sizes)
+    for at, (name, protocol, reach_Bps) in enumerate(ways):
         here = pick == at
         count = int(here.sum())
         if count:
@@ -108,17 +108,18 @@ def _questions(
                     per_node=ground.nccl.per_node,
                     nodes=np.full(count, float(nodes)),
                     share=np.full(count, share),
+                    nccl_Bps=reach_Bps,
                 ),
             )
 
 
 def _choice(
     ground: Ground, op: str, nodes: int, algorithm: str | None, library: str, sizes: Floats
-) -> tuple[list[str], list[str], NDArray[np.int64]]:
-    """Algorithms, protocols, and at each size the index of the one that NCCL's cost model prefers."""
+) -> tuple[list[tuple[str, str, float]], NDArray[np.int64]]:
+    """Algorithm, protocol and bandwidth of each way, and at each size the one that NCCL's cost model prefers."""
     none = np.zeros(sizes.shape, dtype=np.int64)
     if op in ("all_to_all", "send_recv"):
-        return ["P2P"], ["SIMPLE"], none
+        return [("P2P", "SIMPLE", np.inf)], none
     found = costs(op, ground.nccl, [nodes])
     wanted = "RING" if library == "rccl" else algorithm
     if wanted is not None:
@@ -126,7 +127,7 @@ def _choice(
             c for c in found if c.algorithm == "RING"
         ]
     times = np.array([times_us(op, cost, ground.nccl, nodes, sizes) for cost in found])
-    return [c.algorithm for c in found], [c.protocol for c in found], np.argmin(times, axis=0)
+    return [(c.algorithm, c.protocol, float(c.GBps[0]) * 1e9) for c in found], np.argmin(times, axis=0)
 
 
 _LINK_WORDS = {"net": "nic", "net-fill": "nic", "copy": "gpu"}

@@ -24,9 +24,11 @@ from assay.formats import (
     kernel_log,
     kineto,
     nccl_log,
+    nccl_ras,
     nccl_xml,
     node_text,
     nvidia_smi,
+    smi_query,
     stack_text,
     torch_text,
     training_log,
@@ -56,7 +58,11 @@ _WORDS = Vocabulary(
         clock_text.SENTENCES,
     )
 )
-_BARE_ANSWERS = {"ulimit -l": "limit.memlock", "ulimit -n": "limit.nofile"}
+_BARE_ANSWERS = {
+    "ulimit -l": "limit.memlock",
+    "ulimit -n": "limit.nofile",
+    "sys/kernel/numa_balancing": "cfg.numa_balancing",
+}
 #: First part of a fact's name -> the kind of text that it is counted for.
 _KIND_OF = {
     "nccl": "nccl log",
@@ -112,6 +118,14 @@ class Reading:
     def took(self, kind: str) -> None:
         """Count one line for a kind."""
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A file that was read already."""
+
+    reading: Reading
+    records: tuple[object, ...]
 
 
 def read(name: str, lines: Iterable[str] | bytes, reading: Reading) -> Iterator[object]:
@@ -177,8 +191,12 @@ def _joined(name: str, lines: Iterable[str], reading: Reading) -> str:
 def _json(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
     text = _joined(name, lines, reading).lstrip("\ufeff")
     with _without_collector():
+        if '"traceEvents"' in text and (trace := kineto.read_text(text, name)) is not None:
+            reading.kinds["torch profiler"] = reading.lines
+            yield trace
+            return
         try:
-            document = json.loads(text)
+            document = json.loads(nccl_ras.mended(text) if '"missing_ranks"' in text else text)
         except (ValueError, RecursionError) as failure:
             error = failure
         else:
@@ -203,6 +221,8 @@ def _document(document: object, name: str, reading: Reading) -> Iterator[object]
         kind, records = "torch profiler", iter([kineto.read(document, name)])
     elif dcgm.is_diag(document) and isinstance(document, dict):
         kind, records = "dcgmi diag", dcgm.read(document, name)
+    elif nccl_ras.is_ras(document) and isinstance(document, dict):
+        kind, records = "nccl ras", nccl_ras.read(document, name)
     elif isinstance(document, dict) and "nccl_version" in document and "results" in document:
         kind, records = "nccl-tests", iter([bandwidth_text.read_json(document, name)])
     elif isinstance(document, dict) and "fio version" in document:
@@ -245,9 +265,10 @@ def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
 _BEGINS = re.compile(
     r"\s*(?:#|\"|GPU|GUID|CA[ :]|Infiniband device|hca_id|==|[0-9a-f]{2,4}:[0-9a-f]{2}[:.]|\d+\s|0x|DEV|---|"
     r"Errors for|Switch|gpuId|nThread|active_mtu|max_mtu|ACSCtl|ATSCtl|\w+\s+\d+\s+\d+\s+[0-9a-f:]{15}|"
-    r"[\w/-]+[:=\s]+\d+\s*$)"
+    r"[\w/-]+[:=\s]+\d+\s*$|Link \d|link \w+/\d|\|\s|MS Name|remote  |Job summary|Communicators\.\.\.|"
+    r"index,|name,|timestamp,|gpu_|pci\.bus|uuid,)"
 )
-_HOLDS = ("GB/s", "busbw", "bandwidth", "ACSCtl", "ATSCtl", "bw", "counters/", "nThread")
+_HOLDS = ("infiniband/", "GB/s", "busbw", "bandwidth", "ACSCtl", "ATSCtl", "bw", "counters/", "nThread")
 
 
 class _Readers:
@@ -256,22 +277,35 @@ class _Readers:
     def __init__(self, file: str) -> None:
         self.tests = bandwidth_text.TestReader(file)
         self.ports = ib_tools.PortReader(file)
+        self.lspci = ib_tools.LspciReader(file)
+        self.ras = nccl_ras.RasReader(file)
+        self.csv = smi_query.CsvReader(file)
         self.all = (
             self.tests,
             nvidia_smi.QueryReader(file),
             nvidia_smi.TopologyReader(file),
             self.ports,
             ib_tools.CounterReader(file),
-            ib_tools.LspciReader(file),
+            self.lspci,
             ib_tools.LinkReader(file),
             ib_tools.GidReader(file),
             nvidia_smi.NvlinkReader(file),
+            self.csv,
+            dcgm.DiagTextReader(file),
+            clock_text.SourceReader(file),
             bandwidth_text.MatrixReader(file),
             bandwidth_text.PerftestReader(file),
             bandwidth_text.PairReader(file),
             stack_text.StackReader(file),
+            stack_text.RecorderReader(file),
+            self.ras,
         )
         self._owner: object = None
+
+    def command(self, text: str) -> None:
+        """A command line that was typed says what its answer is."""
+        for reader in (self.tests, self.ports, self.lspci, self.csv):
+            reader.command(text)
 
     def feed(self, line: str, number: int) -> str | None:
         """The kind of the reader that took the line, or None."""
@@ -317,8 +351,7 @@ def _text(
             continue
         if (found := node_text.PROMPT.match(line)) and not line.startswith("#  "):
             command = Command(file=name, line=number, text=found["command"][:LONGEST])
-            readers.tests.command(command.text)
-            readers.ports.command(command.text)
+            readers.command(command.text)
             reading.took("shell")
             yield command
             yield from _said(line, number, name)
@@ -327,6 +360,7 @@ def _text(
     if reading.calls:
         reading.kinds["nccl log"] = reading.kinds.get("nccl log", 0) + reading.calls
     yield from calls.records()
+    readers.ras.finish()
     for reader in readers.all:
         yield from reader.records
 

@@ -54,6 +54,9 @@ class FabricLink:
     up: bool
     peer: str
     could_be: str | None
+    peer_port: int | None = None
+    width: str = ""
+    lane_Gbps: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +96,9 @@ class PortReader:
     _status = re.compile(r"^Infiniband device '(?P<dev>[^']+)' port (?P<port>\d+) status:")
     _devinfo = re.compile(r"^hca_id:\s*(?P<dev>\S+)")
     _value = re.compile(r"^\s+(?P<key>[A-Za-z_ ]+?):\s*(?P<value>.*)$")
+    _sysfs = re.compile(
+        r"^\S*infiniband/(?P<dev>\w+)/ports/(?P<port>\d+)/(?P<key>rate|state|phys_state|link_layer):(?P<value>.*)$"
+    )
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -113,6 +119,8 @@ class PortReader:
             return True
         if match := re.match(r"^\s*(?:active|max)_mtu:\s+(?P<mtu>\d+) \(\d\)", line):
             return self._mtu(line, number, int(match["mtu"][:6]))
+        if match := self._sysfs.match(line):
+            return self._from_sysfs(match, number)
         if self._device is None:
             return False
         if not line.strip():
@@ -142,6 +150,19 @@ class PortReader:
             self._port.mtu, self._port.mtu_line = mtu, number
         return True
 
+    def _from_sysfs(self, match: re.Match[str], number: int) -> bool:
+        """`grep . /sys/class/infiniband/*/ports/*/rate`: one value of one port a line."""
+        place = match["dev"], int(match["port"][:4])
+        if self._port is None or (self._port.device, self._port.port) != place:
+            known = {(p.device, p.port): p for p in self.records if isinstance(p, Port)}
+            self._device, self._port = match["dev"], known.get(place)
+            if self._port is None:
+                self._open(number, place[1])
+        if self._port is not None and match["key"] == "rate":
+            self._port.state = self._port.state or "ACTIVE"  # a port that is down has the lowest rate
+        self._set(match["key"], match["value"].strip(), number)
+        return True
+
     def _open(self, number: int, port: int) -> None:
         self._port = Port(
             file=self.file, line=number, device=self._device or "", port=port, model=self._model
@@ -149,8 +170,8 @@ class PortReader:
         self.records.append(self._port)
 
     def _set(self, key: str, value: str, number: int) -> None:
-        if key in ("CA type", "vendor_part_id", "hw_ver") and self._port is None:
-            self._model = value if key == "CA type" else self._model
+        if key in ("CA type", "vendor_part_id") and self._port is None:
+            self._model = value if key == "CA type" else f"MT{value}"
             return
         port, key = self._port, key.lower()
         if port is None:
@@ -164,10 +185,20 @@ class PortReader:
             port.physical = value.split(":")[-1].strip()
         elif key == "rate" and (found := re.match(r"(\d+(?:\.\d+)?)", value)):
             port.rate_Bps, port.rate_text, port.rate_line = float(found[1]) * 1e9 / 8, value, number
+        elif key == "active_width":
+            port.rate_text = value
+        elif key == "active_speed" and port.rate_Bps is None and (rate := _lanes_rate(port.rate_text, value)):
+            port.rate_Bps, port.rate_text, port.rate_line = rate, f"{port.rate_text}, {value} a lane", number
         elif key in ("link layer", "link_layer"):
             port.link_layer = value
         elif key in ("base lid", "port_lid"):
             port.lid = value
+
+
+def _lanes_rate(width: str, speed: str) -> float | None:
+    """`4X (2)` and `100.0 Gbps (128)` a lane, as ibv_devinfo prints them, in B/s."""
+    lanes, rate = re.match(r"(\d{1,2})X", width), re.match(r"(\d{1,4}(?:\.\d+)?) Gbps", speed)
+    return int(lanes[1]) * float(rate[1]) * 1e9 / 8 if lanes and rate else None
 
 
 class CounterReader:
@@ -178,9 +209,10 @@ class CounterReader:
     _dotted = re.compile(r"^(?P<name>[A-Za-z]\w+):\.*(?P<value>0x[0-9a-fA-F]+|\d+)\s*$")
     _errors_for = re.compile(r'^Errors for (?:0x[0-9a-f]+ )?"(?P<name>[^"]*)"')
     _guid = re.compile(r"^\s+GUID (?P<guid>0x[0-9a-f]+) port (?P<port>\w+): (?P<list>\[.*)$")
+    _rdma = re.compile(r"^link (?P<dev>\w+)/(?P<port>\d+) (?P<list>[a-z]\w* \d.*)$")
     _one = re.compile(r"\[(?P<name>\w+) == (?P<value>\d+)")
     _sysfs = re.compile(
-        r"^(?:\S*?(?P<dev>mlx\w+|bnxt\w+|ib\w+)/ports/(?P<port>\d+)/(?:hw_)?counters/)?"
+        r"^\s*(?:\S*?(?P<dev>mlx\w+|bnxt\w+|ib\w+)/ports/(?P<port>\d+)/(?:hw_)?counters/)?"
         r"(?P<name>symbol_error|link_error_recovery|link_downed|port_rcv_errors|"
         r"port_rcv_remote_physical_errors|"
         r"port_rcv_switch_relay_errors|port_xmit_discards|port_xmit_wait|local_link_integrity_errors|"
@@ -217,6 +249,14 @@ class CounterReader:
                     source="ibqueryerrors",
                     port=f"{self._node or match['guid']}[{match['port']}]",
                 )
+            )
+            return True
+        if match := self._rdma.match(line):
+            pairs = re.findall(r"([a-z]\w*) (\d{1,20})(?= |$)", match["list"])
+            values = {_NAME_IN_SYSFS.get(name, name): (int(value), number) for name, value in pairs}
+            port = f"{match['dev']}[{match['port']}]"
+            self.records.append(
+                Counters(file=self.file, line=number, port=port, values=values, source="sysfs")
             )
             return True
         if re.match(r"##\s*(?:$|Summary:|\d+ ports|Suppressed:)", line):
@@ -266,7 +306,8 @@ class LinkReader:
             return True
         if (match := self._row.match(line)) is None:
             return False
-        peer = re.search(r'"([^"]*)"', match["rest"])
+        peer = re.search(r'(?:(\d+)\[\s*\] )?"([^"]*)"', match["rest"])
+        rate = re.match(r"\s*(\d+X)\s+([\d.]+) Gbps", match["state"])
         could = re.search(r"\((?:Could be|could be) ([^)]*)\)|Could be ([\d. ]+Gbps)", match["rest"])
         self.records.append(
             FabricLink(
@@ -277,8 +318,11 @@ class LinkReader:
                 is_adapter=self._adapter,
                 port=int(match["port"][:5]),
                 up="LinkUp" in match["state"],
-                peer=(peer[1] if peer else "").strip(),
+                peer=(peer[2] if peer else "").strip(),
                 could_be=(could[1] or could[2]) if could else None,
+                peer_port=int(peer[1][:5]) if peer and peer[1] else None,
+                width=rate[1].lower() if rate else "",
+                lane_Gbps=rate[2] if rate else "",
             )
         )
         return True
@@ -317,6 +361,10 @@ class GidReader:
         return bool(re.match(r"^(?:DEV\s+PORT\s+INDEX|---\s+---|n_gids_found=)", line))
 
 
+#: Bits of the ACS control register, from the lowest; PCI Express base specification, 7.7.11.
+_ACS_BITS = ("SrcValid", "TransBlk", "ReqRedir", "CmpltRedir", "UpstreamFwd", "EgressCtrl", "DirectTrans")
+
+
 @dataclass(slots=True, kw_only=True)
 class PciDevice:
     """One device of `lspci -vvv`; without a heading `address` is empty (a grep of ACSCtl lines)."""
@@ -343,13 +391,30 @@ class LspciReader:
     _cap = re.compile(r"LnkCap:.*?Speed (?P<speed>[\d.]+)GT/s.*?Width x(?P<width>\d+)")
     _sta = re.compile(r"LnkSta:\s*Speed (?P<speed>[\d.]+)GT/s(?P<a>[^,]*), Width x(?P<width>\d+)(?P<b>[^,]*)")
 
+    _register = re.compile(
+        r"^(?P<address>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]) "
+        r"(?:@\w+ )?= (?P<bits>[0-9a-f]{4})\s*$"
+    )
+
     def __init__(self, file: str) -> None:
         self.file = file
         self.records: list[object] = []
         self._current: PciDevice | None = None
+        self._acs_asked = False
+
+    def command(self, command: str) -> None:
+        """A pasted `setpci -s … ECAP_ACS+6.w` says that the numbers under it are ACS control registers."""
+        self._acs_asked = "ECAP_ACS" in command
 
     def feed(self, line: str, number: int) -> bool:
         """Take a device's heading and the lines under it."""
+        if self._acs_asked and (match := self._register.match(line)):
+            bits = int(match["bits"], 16)
+            shown = " ".join(f"{name}{'+' if bits >> i & 1 else '-'}" for i, name in enumerate(_ACS_BITS))
+            self.records.append(
+                PciDevice(file=self.file, line=number, address=match["address"], name="", acs=(shown, number))
+            )
+            return True
         if match := self._device.match(line):
             self._current = PciDevice(
                 file=self.file, line=number, address=match["address"], name=match["name"]

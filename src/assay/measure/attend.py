@@ -165,6 +165,7 @@ class _Agent:
             return False
         finally:
             self._stop()
+            self._crew.close()
             self._channel.close()
 
     def _next(self) -> Message | None:

@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+#: Numbers that are one thing on several generations of devices, and how much of the prior's variance they share.
+_KINDS = ("traffic_", "cast_", "tp_")
+_SHARED_FRAC = 0.8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Physics:
@@ -32,13 +36,14 @@ class Physics:
     #: Fused attention's time over the table's (forward), and FlashAttention-2 class kernels over fused ones.
     attention: float = 1.0
     attention_blackwell: float = 0.9
-    flash_ampere: float = 1.0
+    flash_ampere: float = 0.8
     flash_hopper: float = 1.6
     flash1_ampere: float = 1.1
     flash1_hopper: float = 2.4
     #: Backward attention over forward attention, fused kernels and FlashAttention.
     attention_backward: float = 2.9
-    flash_backward: float = 3.6
+    flash_backward: float = 2.9
+    flash1_backward: float = 3.3
     #: Separate-kernel attention: fraction of its traffic's ideal time.
     unfused: float = 1.0
     #: Time of memory-bound kernels over traffic / datasheet bandwidth, by generation.
@@ -75,13 +80,33 @@ class Physics:
 
         GEMMs were measured alone and links are known from data sheets, so these may move little.
         """
-        narrow = {"gemm": 0.07, "tp_": 0.12, "dp": 0.15, "pp": 0.15, "cp": 0.15, "attention": 0.15}
+        narrow = {
+            "gemm": 0.07,
+            "tp_": 0.12,
+            "dp": 0.15,
+            "pp": 0.15,
+            "cp": 0.15,
+            "attention": 0.15,
+            "flash": 0.15,
+        }
         narrow |= {"gemm_blackwell": 0.12, "gemm_fp4": 0.15, "power": 0.5, "kernel_gap": 0.25}
         found = []
         for name in cls.names():
             keys = [key for key in narrow if name.startswith(key)]
             found.append(narrow[max(keys, key=len)] if keys else 0.35)
         return np.array(found)
+
+    @classmethod
+    def covariance(cls) -> Floats:
+        """Prior covariance of the logs: numbers of one kind on different generations share most of it.
+
+        A kind of kernel that falls short of the datasheet on one generation does so on the next one too.
+        """
+        widths = cls.widths()
+        kinds = [next((k for k in _KINDS if name.startswith(k)), name) for name in cls.names()]
+        alike = np.array([[_SHARED_FRAC * (a == b) for b in kinds] for a in kinds])
+        np.fill_diagonal(alike, 1.0)
+        return alike * np.outer(widths, widths)
 
     def vector(self) -> Floats:
         """The numbers in field order."""
@@ -115,6 +140,7 @@ FITTED = Physics(
     flash1_hopper=2.03,
     attention_backward=3.02,
     flash_backward=4.11,
+    flash1_backward=4.11,
     unfused=0.903,
     traffic_ampere=1.04,
     traffic_hopper=1.39,

@@ -41,7 +41,7 @@ def render_html(data: ReportData, *, answer_json: str | None = None) -> str:
     markup = load("markupsafe").Markup
     texts = data.texts
 
-    def say(code: str, **values: MessageValue) -> str:
+    def say(code: str, /, **values: MessageValue) -> str:
         return texts.say(Message.of(code, **values))
 
     def gauge_of(judgement: Judgement) -> Any:

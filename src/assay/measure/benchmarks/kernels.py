@@ -37,6 +37,7 @@ class _Kernel:
     "kernels",
     summary="optimizer step, softmax with cross-entropy, elementwise chain",
     yields=("kernel.<name>.time", "kernel.<name>.bandwidth"),
+    wave="card",
 )
 def kernels(context: Context) -> None:
     """Each kernel in sustained windows with all ranks at once; bytes moved are those of eager PyTorch.
