@@ -24,6 +24,7 @@ COMMANDS = {
         "calibrate",
         "Fit the model to a measured run: its factors, its fit.",
     ),
+    "plan": ("assay.app.plan", "plan", "Layout, platform, size, cost, growth and risk of a training run."),
     "validate": ("assay.app.validate", "validate", "How wrong the predictor is, against measured runs."),
     "doctor": ("assay.app.doctor", "doctor", "Why is it slow, hung or broken? Logs in, causes out."),
     "annex": ("assay.app.annex", "annex", "What both sides sign before anything is measured."),
