@@ -18,7 +18,8 @@ _ORDER = (
     ("IB_COUNTER_SATURATED", "TIME_NOT_SYNCED", "SOURCE_SILENT"),
 )
 _PLACE = {code: place for place, codes in enumerate(_ORDER) for code in codes}
-_HARDWARE, _FIRST_SYMPTOM, _LAST_CAUSE = 1, _PLACE["APP_STRAGGLER"], _PLACE["RANK_LOST"]
+_HARDWARE, _LAST_CAUSE = 1, _PLACE["RANK_LOST"]
+_SYMPTOMS = range(_PLACE["APP_STRAGGLER"], _PLACE["JOB_HUNG"] + 1)
 #: The loss may jump for many reasons: what happens beside it is told as coincidence, never as its cause.
 APART = frozenset({"LOSS_SPIKE", "LOSS_DIVERGED"})
 
@@ -37,4 +38,4 @@ def is_symptom(finding: Finding) -> bool:
     """Whether it is about a job or the cluster as a whole, so that its cause may be anywhere in it."""
     if finding.subject.kind not in ("cluster", "group") or finding.code in APART:
         return False
-    return place(finding.code) >= _FIRST_SYMPTOM or finding.code == "LINK_LOSS"
+    return place(finding.code) in _SYMPTOMS or finding.code == "LINK_LOSS"

@@ -96,8 +96,9 @@ class Machine:
             for one in self._open.values()
             if signal.time_s - one.last_s <= join_s and one.incident.code not in APART
         ]
-        for one in near:
-            if touched & one.touched:
+        for one in self._open.values():
+            same = any(subject == finding.subject for _, subject in one.standing)
+            if one.incident.code not in APART and (same or (touched & one.touched and one in near)):
                 return one
         if is_symptom(finding):
             causes = [one for one in near if one.explains]

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from assay.domain.event import Event
-from assay.domain.subject import CLUSTER
+from assay.domain.subject import CLUSTER, Subject
 from assay.watch.registry import TICK
 from assay.watch.signal import Item
 
@@ -35,6 +35,7 @@ class Order:
         self._now_s: float | None = None
         self._next_tick_s = 0.0
         self._seen: OrderedDict[tuple[object, ...], None] = OrderedDict()
+        self._back_s: dict[Subject, float] = {}
         self.duplicates = 0
         self.late = 0
 
@@ -86,8 +87,11 @@ class Order:
     def _late(self, item: Item, now_s: float) -> Iterator[Item]:
         self.late += 1
         back_s = now_s - item.time_s
-        if back_s > self._late_s:
-            subject = item.subject if isinstance(item, Event) else CLUSTER
+        subject = item.subject if isinstance(item, Event) else CLUSTER
+        if back_s <= self._late_s:
+            self._back_s.pop(subject, None)
+        elif abs(back_s - self._back_s.get(subject, 0.0)) > self._late_s:
+            self._back_s[subject] = back_s
             source = item.source if isinstance(item, Event) else item.metric
             yield Event(
                 kind="clock_stepped_back",

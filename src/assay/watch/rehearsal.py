@@ -83,6 +83,7 @@ class _Cluster:
         self._sent, self._wait = np.zeros(self._n), np.zeros(self._n)
         self._segments = np.zeros(plan.nodes)
         self._step = 0
+        self._now_s = 0.0
 
     def run(self) -> Iterator[Item]:
         for rank, name in enumerate(name for name in self._names for _ in range(_GPUS)):
@@ -91,7 +92,7 @@ class _Cluster:
             yield from self._until(begin_s, busy=False)
             yield Event(kind="job_started", time_s=begin_s, subject=CLUSTER)
             yield from self._session(begin_s, end_s)
-            yield Event(kind="job_ended", time_s=end_s, subject=CLUSTER, details={"ok": 1})
+            yield Event(kind="job_ended", time_s=max(end_s, self._now_s), subject=CLUSTER, details={"ok": 1})
         yield from self._until(self._plan.days * DAY_S, busy=False)
 
     def _sessions(self) -> list[tuple[float, float]]:
@@ -115,6 +116,7 @@ class _Cluster:
             busy = self._busy(now_s)
             now_s += float(busy.max()) * (1.05 if self._rng.random() > 0.002 else self._rng.uniform(2, 4))
             yield from self._until(now_s, busy=True)
+            self._now_s = now_s
             self._step += 1
             loss = 2.0 + 8.0 / math.sqrt(1 + self._step / 50) + 0.02 * self._rng.standard_t(4)
             yield Event(

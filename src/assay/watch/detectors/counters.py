@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from assay.domain.finding import Severity
 from assay.domain.samples import Samples
 from assay.domain.subject import CLUSTER, Subject
 from assay.watch.detectors.rows import Floats, Rows
@@ -116,6 +117,7 @@ class Counters:
             if full[at]:
                 yield raised(
                     "IB_COUNTER_SATURATED", subject, item.time_s, "saturated",
+                    severity=Severity.LOW,
                     counter=count.metric.removesuffix("_total"), count=float(count.full or 0),
                 )  # fmt: skip
             else:

@@ -21,6 +21,8 @@ from assay.watch.signal import Item, Signal, over, raised
 _REFERENCE = 64
 _ODD_SIGMAS = 6.0
 _FEWEST_RANKS = 3
+#: A rank that logs a step so late is left out of it; going back further is a restart.
+_LATE_STEPS = 2
 
 
 @dataclass(slots=True)
@@ -76,23 +78,28 @@ class Straggler:
             yield from self._gather(self._jobs.setdefault(job, _Ranks()), item)
 
     def _gather(self, state: _Ranks, event: Event) -> Iterator[Signal]:
-        """Collect one step over the ranks; compare when all that were there before have logged it."""
+        """Collect one step over the ranks; compare when all have logged it, or the next one begins."""
         step, busy = number(event, "step"), number(event, "busy_s")
         busy = busy if busy is not None else number(event, "step_s")
-        if step is None or busy is None:
+        if step is None or busy is None or -_LATE_STEPS <= int(step) - state.step < 0:
             return
         if int(step) != state.step:
-            if int(step) < state.step and state.step - int(step) <= 2:
-                return
-            state.step, state.gathered = int(step), {}
+            yield from self._gathered(state, event.time_s)
+            state.step = int(step)
         state.gathered[event.subject] = busy
-        if len(state.gathered) < max(_FEWEST_RANKS, len(state.subjects)):
-            return
-        subjects = tuple(sorted(state.gathered))
-        values = np.array([state.gathered[s] for s in subjects])
-        state.gathered = {}
-        same = state.subjects if subjects == state.subjects else subjects
-        yield from self._compare(state, same, values, event.time_s)
+        if len(state.gathered) == len(state.subjects):
+            yield from self._gathered(state, event.time_s)
+
+    def _gathered(self, state: _Ranks, time_s: float) -> Iterator[Signal]:
+        """Compare what was collected; a rank that has not logged the step has no value in it."""
+        if state.gathered.keys() <= set(state.subjects):
+            subjects = state.subjects
+        else:
+            subjects = tuple(sorted({*state.subjects, *state.gathered}))
+        values = np.array([state.gathered.get(s, np.nan) for s in subjects])
+        if state.gathered:
+            state.gathered = {}
+            yield from self._compare(state, subjects, values, time_s)
 
     def _compare(
         self, state: _Ranks, subjects: tuple[Subject, ...], values: NDArray[np.float64], time_s: float
