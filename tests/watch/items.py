@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from assay.catalog.messages import LANGUAGES, Texts
 from assay.domain.event import Event
 from assay.domain.incident import Change, Incident
 from assay.domain.samples import Samples
@@ -58,6 +59,12 @@ def changes(items: Iterable[Item], *, until_s: float | None = None, **settings: 
     got = fed(machine, sorted(items, key=lambda i: i.time_s), order=order)
     if until_s is not None:
         got += [c for one in order.advance(T0 + until_s) for c in machine.feed(one)]
+    for change in got:
+        for finding in change.incident.findings:
+            for lang in LANGUAGES:
+                said = Texts(lang).say(finding.because)
+                assert "{" not in said, said
+                assert not said.startswith("watch."), said
     return got
 
 

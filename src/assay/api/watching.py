@@ -27,6 +27,8 @@ from assay.watch.service import Service, fold, incidents_of
 from assay.watch.settings import Settings
 from assay.watch.signal import Item
 
+_HOUR_S = 3600.0
+
 
 class Watch:
     """One watcher. Changes are in the ledger, on the disk, before `take` gives them."""
@@ -50,7 +52,7 @@ class Watch:
         self._nodes = tuple(nodes)
         self._last: dict[str, Incident] = {}
         self._watched_s: float | None = None
-        self._now_s = 0.0
+        self._first_s = self._now_s = 0.0
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
@@ -73,18 +75,19 @@ class Watch:
 
     def _fed(self, items: Iterable[Item]) -> list[Change]:
         changes: list[Change] = []
+        entries: list[Entry] = []
         for item in items:
             self._now_s = max(self._now_s, item.time_s)
             if self._watched_s is None:
-                self._watched_s = item.time_s
+                self._watched_s = self._first_s = item.time_s
             new = list(self.machine.feed(item))
-            entries: list[Entry] = [*new, *self._goodput.feed(item)]
+            entries += [*new, *self._goodput.feed(item)]
             if isinstance(item, Event) and item.kind == TICK:
                 entries += self._watched(item.time_s, whole=True)
-            self._write(entries)
             for change in new:
                 self._last[change.incident.id] = change.incident
             changes += new
+        self._write(entries)
         return changes
 
     def _watched(self, now_s: float, *, whole: bool) -> Iterator[Watched]:
@@ -92,8 +95,10 @@ class Watch:
         since_s = self._watched_s if self._watched_s is not None else now_s
         until_s = now_s // MINUTE_S * MINUTE_S if whole else now_s
         if until_s > since_s:
+            # The names once an hour: without them an entry is about the nodes of the one before.
+            named = since_s == self._first_s or since_s // _HOUR_S != until_s // _HOUR_S
             self._watched_s = until_s
-            yield Watched(from_s=since_s, to_s=until_s, nodes=self._nodes)
+            yield Watched(from_s=since_s, to_s=until_s, nodes=self._nodes if named else ())
 
     def _write(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

@@ -41,7 +41,7 @@ class ActionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchPlan:
-    """What one watcher watches, and by which bounds."""
+    """What one watcher watches, and by which bounds. `addresses` gives the rank behind an address."""
 
     prometheus: str
     every_s: float = 15.0
@@ -52,6 +52,7 @@ class WatchPlan:
     nodes: tuple[str, ...] = ()
     host_label: str = "instance"
     ranks: Mapping[str, str] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
     cables: tuple[tuple[str, str], ...] = ()
     bounds: Mapping[str, float] = field(default_factory=dict)
     actions: tuple[ActionPlan, ...] = ()
@@ -84,6 +85,7 @@ class _WatchText(FileModel):
     jobs: list[_JobText] = Field(default_factory=list)
     nodes: list[str] = Field(default_factory=list)
     ranks: dict[str, str] = Field(default_factory=dict)
+    addresses: dict[str, str] = Field(default_factory=dict)
     cables: list[list[str]] = Field(default_factory=list)
     bounds: dict[str, str | int | float] = Field(default_factory=dict)
     actions: list[_ActionText] = Field(default_factory=list)
@@ -118,6 +120,7 @@ def load_watch(source: Path | str, name: str | None = None) -> WatchPlan:
         jobs=tuple(JobPlan(name=j.name, logs=tuple(j.logs), pattern=j.pattern) for j in text.jobs),
         nodes=tuple(text.nodes),
         ranks=text.ranks,
+        addresses=text.addresses,
         cables=tuple((c[0], c[-1]) for c in text.cables),
         bounds=read_bounds(document, text.bounds),
         actions=tuple(_action(document, at, a) for at, a in enumerate(text.actions)),

@@ -11,7 +11,10 @@ from assay.errors import InputError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """Time in which `nodes` were watched; what lies outside is unknown, and no credit to anyone."""
+    """Time in which nodes were watched; what lies outside is unknown, and no credit to anyone.
+
+    Without `nodes` they are those of the entry before.
+    """
 
     from_s: float
     to_s: float
