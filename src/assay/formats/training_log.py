@@ -10,11 +10,11 @@ _TELLING = ("oss", "time", "timing", "SamplesPerSec", "skipped=")
 _STEP = re.compile(r"(?i)\b(?:iter(?:ation)?|(?:global_?)?step)\s*[:=]?\s*(\d{1,9})\b")
 _TIME = re.compile(
     r"(?i)(?:elapsed time per iteration \(ms\)\s*:\s*(?P<ms>[\d.]+)"
-    r"|(?:step|iter|batch)_?(?: ?tim(?:e|ing))[ _a-z()]*[:=]\s*"
+    r"|(?:step|iter|batch)_?(?: ?tim(?:e|ing))[ _a-z()]*[:=]?\s*"
     r"(?P<value>[\d.]+)\s*(?P<unit>ms|s)?)"
 )
 _LOSS = re.compile(
-    r"(?i)\b(?:lm |train_?|reduced_train_)?loss\s*[:=]\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
+    r"(?i)\b(?:lm |train_?|reduced_train_)?loss\s*[:=]?\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
 )
 _BUSY = re.compile(r"(?i)\b(?:busy|compute)_?(?:time)?(?:_s)?\s*[:=]\s*(?P<value>[\d.]+)\s*(?P<unit>ms|s)?\b")
 _TOKENS = re.compile(r"(?i)\b(?:tps|tokens(?:/s(?:ec)?(?:ond)?|_per_sec(?:ond)?))\s*[:=]\s*([\d.,]+)")

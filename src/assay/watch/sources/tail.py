@@ -127,7 +127,7 @@ class Folder:
             elif path.is_dir():
                 found = sorted(p for p in path.rglob("*") if p.suffix in _SUFFIXES and p.is_file())
             else:
-                found = [path]
+                found = [path] if path.is_file() else []
             for one in found:
                 if one not in self._tails and not one.is_dir():
                     self._tails[one] = Tail(one, from_end=from_end)
