@@ -23,7 +23,7 @@ qualify: $(VENV)/.measure
 	case $$code in 0|1|3) echo "verdict exit code: $$code";; *) exit $$code;; esac
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import os
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 # Speed is measured in benchmarks/, on a quiet machine; a busy one must not fail a test. In CI the examples
 # are the same every time, so that a change is judged by what it changes; elsewhere they are new ones.
@@ -23,13 +24,25 @@ settings.load_profile("assay")
 
 #: Folders whose tests build a cluster of network namespaces or a Slurm: `make cluster-test`.
 _CLUSTER = ("cluster", "testbed")
+#: Folders whose tests start real ranks: one after another, in one process, so that they have cores to run on.
+_RANKS = ("app", "measure")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.parent.name in _CLUSTER:
-            item.add_marker(pytest.mark.cluster)
+def pytest_itemcollected(item):
+    if item.path.parent.name in _CLUSTER:
+        item.add_marker(pytest.mark.cluster)
+
+
+class FilesAndRanks(LoadScopeScheduling):
+    """A file is run by one process; all files whose tests start real ranks by the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "ranks" if file.split("/")[-2] in _RANKS else file
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return FilesAndRanks(config, log)
 
 
 @pytest.hookimpl(hookwrapper=True)
