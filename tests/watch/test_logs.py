@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 import pytest
+from servers import until
 
 from assay.errors import InputError
 from assay.formats.time_stamp import stamp_s
 from assay.watch.sources.logs import LogReader, own_pattern
 from assay.watch.sources.tail import Folder, Tail
-from conftest import until
 
 #: One line of each, in the wording of its source, with what must be read from it.
 LINES = {

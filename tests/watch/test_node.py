@@ -11,6 +11,7 @@ import sys
 import fake_sysfs
 import pytest
 from compile_nvml import compile_nvml
+from servers import until
 
 from assay.domain.subject import Subject
 from assay.probe.files import Roots
@@ -18,7 +19,6 @@ from assay.probe.ranks import RUNNING, STOPPED, Ranks
 from assay.watch.metrics import BY_NAME, METRICS, labels_of, subject_of
 from assay.watch.sources.node import NodeReader, StorageProbe
 from assay.watch.sources.peers import Peers
-from conftest import until
 
 
 @pytest.fixture(scope="module")

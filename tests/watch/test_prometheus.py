@@ -7,6 +7,7 @@ import threading
 import urllib.request
 
 import pytest
+from servers import answers, free_port, make_prometheus, program, until
 
 from assay.api.acting import actor
 from assay.api.watching import Watch
@@ -18,7 +19,6 @@ from assay.domain.samples import Samples
 from assay.domain.subject import Subject
 from assay.watch.exporter import Exporter
 from assay.watch.sources.prometheus import Prometheus, PrometheusSource
-from conftest import answers, free_port, make_prometheus, program, until
 
 
 class Node:
