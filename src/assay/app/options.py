@@ -154,6 +154,19 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."
 )
 
+lang_option = click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the answer."
+)
+
+ledger_option = click.option(
+    "--ledger",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("assay-ledger.jsonl"),
+    show_default=True,
+    metavar="FILE",
+    help="The ledger that assay watch writes.",
+)
+
 
 def default_folder() -> Path:
     """A new folder under `runs/`, named by the time."""
