@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 
-from assay.api.predicting import read_cluster, read_model
+from assay.api.clusters import read_cluster
+from assay.api.predicting import read_model
 from assay.catalog.faults import LEAF_FAULTS_PER_S, FailureRate, failure_rate
 from assay.catalog.offers import (
     Rates,

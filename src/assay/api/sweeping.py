@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assay.api.clusters import read_cluster
 from assay.api.planning import JobOptions, find_job, fixed_axes
-from assay.api.predicting import PredictOptions, predict_step, read_cluster
+from assay.api.predicting import PredictOptions, predict_step
 from assay.catalog.faults import failure_rate
 from assay.codec.sweep import load_sweep
 from assay.errors import AssayError, EnvironmentLackError, InputError
