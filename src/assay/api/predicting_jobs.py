@@ -22,7 +22,10 @@ from assay.predict.network import LinkNetwork, Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedJob:
-    """A job's step on a cluster, how it scales (`weak` is empty where nothing grows), and public figures with what the model says to them."""
+    """A job's step on a cluster, how it scales, and public figures with what the model says to them.
+
+    `weak` is empty where nothing grows.
+    """
 
     cluster: Cluster
     prediction: JobPrediction

@@ -116,5 +116,6 @@ def _show(name: str, found: PooledMemory) -> None:
             continue
         best = "   ← fastest" if way is found.best else ""
         click.echo(
-            f"  {_WORDS[way.name]:<30} {show(way.pass_s, 's'):>10} {show(way.setup_s, 's'):>12}  {way.bound_by}{best}"
+            f"  {_WORDS[way.name]:<30} {show(way.pass_s, 's'):>10} {show(way.setup_s, 's'):>12}  "
+            f"{way.bound_by}{best}"
         )
