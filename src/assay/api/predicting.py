@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.api.clusters import candidates, find_cluster
+from assay.api.clusters import read_cluster as read_cluster
 from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
