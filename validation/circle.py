@@ -34,7 +34,10 @@ def measured_run(folder: Path, ranks: int, model: str) -> Path:
     settings["training"] = settings["training"] | shape
     settings["kernels"] = settings["kernels"] | {"width": hidden, "vocabulary": vocabulary}
     # The sizes around the gradients of all parameters.
-    settings["collectives"] = settings["collectives"] | {"ops": ["all_reduce"], "sizes": [8, 2**20, 2**24, 2**26]}
+    settings["collectives"] = settings["collectives"] | {
+        "ops": ["all_reduce"],
+        "sizes": [8, 2**20, 2**24, 2**26],
+    }
     session.suite = replace(session.suite, settings=settings)
     try:
         session.run()

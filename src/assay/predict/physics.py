@@ -80,7 +80,15 @@ class Physics:
 
         GEMMs were measured alone and links are known from data sheets, so these may move little.
         """
-        narrow = {"gemm": 0.07, "tp_": 0.12, "dp": 0.15, "pp": 0.15, "cp": 0.15, "attention": 0.15, "flash": 0.15}
+        narrow = {
+            "gemm": 0.07,
+            "tp_": 0.12,
+            "dp": 0.15,
+            "pp": 0.15,
+            "cp": 0.15,
+            "attention": 0.15,
+            "flash": 0.15,
+        }
         narrow |= {"gemm_blackwell": 0.12, "gemm_fp4": 0.15, "power": 0.5, "kernel_gap": 0.25}
         found = []
         for name in cls.names():

@@ -220,7 +220,9 @@ def _linear(context: Context) -> _Kernel:
 
     rows, width = context.settings["tokens"], context.settings["width"]
     dtype = "bf16" if context.on_gpu else "fp32"
-    up, down = (torch.nn.Linear(*sides).to(context.device) for sides in ((width, 4 * width), (4 * width, width)))
+    up, down = (
+        torch.nn.Linear(*sides).to(context.device) for sides in ((width, 4 * width), (4 * width, width))
+    )
     x = _normal(context, rows, width).requires_grad_()
     seed = _normal(context, rows, width).to(torch_dtype(dtype))
     last: dict[str, Any] = {}
