@@ -100,7 +100,7 @@ def _pull(weights: Floats) -> Floats:
     rows = float((weights > 0).sum())
     # Without any row the prior alone decides.
     mean = float(weights.sum()) / rows if rows else 1.0
-    return PRIOR_ROWS * mean * HUBER**2 * np.linalg.inv(Physics.covariance())
+    return np.asarray(PRIOR_ROWS * mean * HUBER**2 * np.linalg.inv(Physics.covariance()), np.float64)
 
 
 def _gauss_newton(jacobian: Floats, base: Floats, weights: Floats, away: Floats) -> Floats:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 #: Numbers that are one thing on several generations of devices, and how much of the prior's variance they share.
-_KINDS = ("traffic_", "cast_", "tp_")
+_KINDS = ("traffic_", "cast_")
 _SHARED_FRAC = 0.8
 
 
@@ -131,33 +131,33 @@ FITTED = Physics(
     gemm_blackwell=1.13,
     gemm_blackwell_fp8=1.03,
     gemm_fp4=0.985,
-    power=0.918,
+    power=0.919,
     attention=1.15,
-    attention_blackwell=0.823,
+    attention_blackwell=0.822,
     flash_ampere=0.8,
     flash_hopper=1.6,
     flash1_ampere=1.09,
-    flash1_hopper=2.4,
-    attention_backward=3.06,
+    flash1_hopper=2.41,
+    attention_backward=3.07,
     flash_backward=2.9,
-    flash1_backward=3.35,
-    unfused=0.839,
+    flash1_backward=3.34,
+    unfused=0.849,
     traffic_ampere=1.16,
     traffic_hopper=1.34,
     traffic_blackwell=1.24,
-    cast_hopper=1.38,
+    cast_hopper=1.39,
     cast_blackwell=1.19,
     host=1.07,
-    kernel_gap_us=1.75,
-    tp_ampere=1.23,
-    tp_later=1.27,
+    kernel_gap_us=1.76,
+    tp_ampere=1.07,
+    tp_later=1.24,
     dp=1.25,
-    pp=1.07,
+    pp=1.08,
     ep=1.76,
     cp=1.0,
-    tail=0.13,
+    tail=0.134,
     permute=1.62,
-    optimizer=0.961,
-    jitter_frac=0.00519,
+    optimizer=0.959,
+    jitter_frac=0.00527,
     step=1.18,
 )
