@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-#: Numbers that are one thing on several generations of devices, and how much of the prior's variance they share.
+#: Numbers that are one thing on several generations, and how much of the prior's variance they share.
 _KINDS = ("traffic_", "cast_")
 _SHARED_FRAC = 0.8
 

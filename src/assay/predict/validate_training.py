@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 #: Published runs are tuned: a setting that a row leaves unsaid is this power of its speed more likely.
 TUNED = 4.0
 
-#: Rows of a class on which each number is tried, and the change of a step by 10 % of a number that is none.
+#: Rows of a class on which each number is tried, and the change of a step that counts as none.
 _SAMPLE = 24
 _STILL = 1e-4
 
