@@ -266,7 +266,7 @@ def _row(
 
 
 def _by_class(kept: _Kept, physics: Physics, name: str) -> dict[str, dict[str, float]]:
-    """For each class of run, beside the count of its rows, the numbers that move the steps of some of them."""
+    """For each class of run, beside the count of its rows, the numbers that move the steps of some."""
     firsts = [m.situations[int(np.argmax(m.weights))] for m in kept.marginals]
     kinds = [class_of(one) for one in firsts]
     found: dict[str, dict[str, float]] = {}
