@@ -81,7 +81,9 @@ def _sweep() -> Figure:
     start = time.perf_counter()
     classes = len(list(sweep(fat_tree(size_fabric(2048)))))
     seconds = time.perf_counter() - start
-    return Figure(what=f"failure sweep, 16,384 GPUs, {classes} classes", value=f"{seconds:.1f} s", reach="10 s")
+    return Figure(
+        what=f"failure sweep, 16,384 GPUs, {classes} classes", value=f"{seconds:.1f} s", reach="10 s"
+    )
 
 
 def _as_found() -> list[Figure]:

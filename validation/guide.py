@@ -1,4 +1,4 @@
-"""What public guides to buying GPU clusters state, as outcomes of the model, under assumptions that are printed.
+"""What public guides to GPU clusters state, as outcomes of the model, under assumptions that are printed.
 
 Run: python validation/guide.py. The table of docs/models/guide.md comes from here, and a test holds it.
 """
@@ -89,7 +89,8 @@ def slow_checkpoints() -> Outcome:
     utilisation = {rate: 0.9 * period_s / (period_s + stall) for rate, stall in stalls.items()}
     return Outcome(
         statement="slow storage takes GPU utilisation from 90 % to about 55 %",
-        assumed="70.6e9 parameters × 14 B written every 15 minutes while all GPUs wait, at 1.7 against 50 GB/s",
+        assumed="70.6e9 parameters × 14 B written every 15 minutes while all GPUs wait, at 1.7 "
+        "against 50 GB/s",
         outcome=f"{utilisation[1.7e9]:.0%} against {utilisation[50e9]:.0%}",
         value=utilisation[1.7e9],
         follows=0.5 <= utilisation[1.7e9] <= 0.6,
@@ -112,7 +113,7 @@ def slow_reading() -> Outcome:
 
 
 def _fabrics(layout: str, batch: int) -> tuple[Prediction, Prediction]:
-    """The step on a rail-optimised, adaptive InfiniBand fabric, and on plain ECMP Ethernet that loses packets."""
+    """The step on a rail-optimised, adaptive InfiniBand fabric, and on plain ECMP Ethernet with loss."""
     one = large_job(layout, batch)
     good = predict(one, LinkNetwork.of(cluster("dgx-h100").of(NODES)))
     system = cluster("hgx-h100-roce").of(NODES)
@@ -126,9 +127,10 @@ def fabric_for_a_job_that_sends() -> Outcome:
     good, bad = _fabrics("tp=8,sharding=zero3", 256)
     gain = 1 - good.step_time_s.value / bad.step_time_s.value
     return Outcome(
-        statement="an in-network, rail-optimised, adaptively routed fabric gives up to about 50 % on the step",
-        assumed="Llama 3.1 70B, fully sharded, 256 sequences on 1,024 GPUs; against a plain fat tree of RoCE, "
-        "one queue pair a flow, 1e-4 of packets lost, go-back-N",
+        statement="an in-network, rail-optimised, adaptively routed fabric gives up to about 50 % "
+        "on the step",
+        assumed="Llama 3.1 70B, fully sharded, 256 sequences on 1,024 GPUs; against a plain fat tree of "
+        "RoCE, one queue pair a flow, 1e-4 of packets lost, go-back-N",
         outcome=f"the step is {gain:.0%} shorter",
         value=gain,
         follows=gain >= 0.4,

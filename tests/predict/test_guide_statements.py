@@ -1,4 +1,4 @@
-"""What public guides state comes out of the model, or plainly does not; docs/models/guide.md shows the same."""
+"""What public guides state comes out of the model, or does not; docs/models/guide.md shows the same."""
 
 import sys
 from pathlib import Path
