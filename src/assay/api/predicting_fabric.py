@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assay.api.predicting import read_cluster
+from assay.api.clusters import read_cluster
 from assay.catalog.messages import Texts
 from assay.domain.cluster import Cluster
 from assay.domain.fabric import Wiring

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.api.predicting import read_cluster, text_lines
+from assay.api.clusters import read_cluster
+from assay.api.predicting import text_lines
 from assay.catalog.findings import finding as kind_of
 from assay.codec.document import read_document
 from assay.codec.fabric_design import load_design

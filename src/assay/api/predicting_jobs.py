@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.api.predicting import read_cluster
+from assay.api.clusters import read_cluster
 from assay.catalog.jobs import job, job_ids
 from assay.codec.document import read_document
 from assay.codec.job import load_job, parameter_value

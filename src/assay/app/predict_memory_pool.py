@@ -40,7 +40,8 @@ def memory_pool(
 
     Exit code 1 where it does not fit.
     """
-    from assay.api.predicting import read_cluster, read_model
+    from assay.api.clusters import read_cluster
+    from assay.api.predicting import read_model
     from assay.errors import InputError
     from assay.predict.memory_pool import memory_pool as pool
     from assay.units import parse_bytes

@@ -14,7 +14,7 @@ from assay.formats.cabling import (
     device_name,
     rate_Bps,
 )
-from assay.formats.ib_tools import FabricLink, LinkReader
+from assay.formats.fabric_links import FabricLink, LinkReader
 
 #: Signalling rate of a lane as iblinkinfo prints it → name of the speed.
 _SPEED = {
