@@ -4,12 +4,15 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation"))
 
 import loss  # noqa: E402 - found through the line above
 
 from assay.fabric.loss.latency import Delays, ring_times  # noqa: E402
+
+pytestmark = pytest.mark.cluster
 
 
 def test_a_ring_waits_for_the_slowest_of_its_messages(namespace_cluster):
