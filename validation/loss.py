@@ -15,10 +15,9 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests" / "testbed"))
 
-from cluster import Cluster, obstacle  # noqa: E402 - found through the line above
-
 from assay.fabric.loss.goodput import Connection, goodput_frac  # noqa: E402
 from assay.fabric.loss.latency import Delays, ring_times  # noqa: E402
+from cluster import Cluster, obstacle  # noqa: E402 - found through the line above
 
 PORT, SEGMENT = 7500, 1448
 #: A wire looks ten times a second for what it shall do.
@@ -109,7 +108,7 @@ def rings(cluster: Cluster, runs: int = 150) -> list[tuple[str, float, float, fl
 
 
 def transfers(cluster: Cluster, seconds: float = 6.0) -> list[tuple[str, float, float]]:
-    """(case, measured and predicted B/s) of bulk transfers; frames of one segment, so that loss is a packet's."""
+    """(case, measured and predicted B/s) of bulk transfers in frames of one segment."""
     rows = []
     for name in cluster.names[:2]:
         cluster._on(name, "ip", "link", "set", "dev", "eth0", "gso_max_segs", "1")
@@ -142,7 +141,8 @@ def main() -> None:
         for case, m50, p50, m95, p95 in rings(cluster):
             errors = f"{p50 / m50 - 1:7.1%}", f"{p95 / m95 - 1:7.1%}"
             print(
-                f"{case:44} {m50 * 1e3:7.1f}ms {p50 * 1e3:7.1f}ms {errors[0]} {m95 * 1e3:7.1f}ms {p95 * 1e3:7.1f}ms {errors[1]}"
+                f"{case:44} {m50 * 1e3:7.1f}ms {p50 * 1e3:7.1f}ms {errors[0]} "
+                f"{m95 * 1e3:7.1f}ms {p95 * 1e3:7.1f}ms {errors[1]}"
             )
         print("\nbulk transfer of one connection at 300 Mbit/s")
         print(f"{'case':44} {'MB/s':>9} {'model':>9} {'error':>7}")

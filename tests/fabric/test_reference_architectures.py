@@ -11,7 +11,7 @@ from assay.fabric.sizing import size_cluster_fabric, size_fabric
 from assay.fabric.topology.fat_tree import fat_tree
 from assay.fabric.topology.tiers import Tiers
 
-#: system, nodes, leaves, spines, cores, cables to leaves (with those of the managing machines), to spines, to cores
+#: system, nodes, leaves, spines, cores, cables to leaves (the managing machines' too), to spines, to cores
 PRINTED = [
     ("dgx-h100", 31, 8, 4, 0, 252, 256, 0),
     ("dgx-h100", 63, 16, 8, 0, 508, 512, 0),

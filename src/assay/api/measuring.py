@@ -116,6 +116,11 @@ class Session:
             command_time_s=self._began_s,
         )
 
+    def judging(self) -> None:
+        """Let the other processes of the run know that what follows is no measuring, until the next task."""
+        if self._gathering:
+            self._gathering.crew.judging()
+
     def close(self) -> None:
         """Let the other processes of the run go."""
         self._close()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from assay.api.predicting import read_cluster
+from assay.api.clusters import read_cluster
 from assay.catalog.messages import Texts
 from assay.domain.cluster import Cluster
 from assay.domain.fabric import Wiring
@@ -55,7 +55,7 @@ def size_fabric_of(
     planes: int | None = None,
     wiring: str | None = None,
 ) -> Sized:
-    """The fabric of `nodes` nodes of a system (as many as it has), with parts of its design changed. Raises `InputError`."""
+    """The fabric of `nodes` nodes of a system (all it has), with parts of its design changed."""
     described = read_cluster(system)
     cluster = described.of(nodes or described.count)
     fabric = cluster.fabric

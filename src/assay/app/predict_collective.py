@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import failing, json_option
+from assay.app.options import failing, json_option, page_options
 from assay.app.predict_impact import impact_object, show_impact
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
 @click.option("--adaptive/--no-adaptive", default=None, help="Adaptive routing.")
 @click.option("--algorithm", default=None, help="Force RING, TREE, NVLS, …")
 @failing
+@page_options
 @json_option
 def collective(
     system: str,
@@ -69,14 +70,18 @@ def collective(
     loss: float,
     ecmp: bool,
     repeat: str | None,
+    html: Path | None,
+    lang: str,
     as_json: bool,
 ) -> int:
     """Predict a collective: time with a range, bandwidths, NCCL's choice, and the link that binds."""
+    from assay.api.clusters import read_cluster
     from assay.fabric.collective import Options, collective_time
     from assay.fabric.failures.impact import Conditions, impact, slowed_cluster
     from assay.fabric.placement import Placement
 
-    cluster = read_cluster(system, nodes or 1)
+    cluster = read_cluster(system)
+    cluster = cluster.of(max(cluster.count, nodes or 1))
     conditions = Conditions.of(fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, repeat=repeat)
     harm = impact(cluster.of(nodes or 1), conditions) if conditions.any else None
     if harm is not None:
@@ -91,31 +96,21 @@ def collective(
     )
     width = per_node or len(cluster.node.gpus)
     times = collective_time(cluster, op, sizes, Placement.of(width, nodes or 1), options=options)
+    answer = _answer(cluster, times, options) | ({} if harm is None else impact_object(harm))
+    if html:
+        from assay.api.pages import write_collective_page
+
+        write_collective_page(
+            times, html, lang=lang, cluster=cluster.name, library=str(answer["library"]), answer=answer
+        )
+        click.echo(f"wrote {html}", err=True)
     if as_json:
-        answer = _answer(cluster, times, options) | ({} if harm is None else impact_object(harm))
         click.echo(json.dumps(answer, indent=2))
     else:
         _table(cluster, times)
         if harm is not None:
             show_impact(harm)
     return 0
-
-
-def read_cluster(system: str, nodes: int) -> Cluster:
-    """A shipped system by name, a cluster file, or an NCCL topology XML as the node; of at least `nodes`."""
-    from assay.catalog.clusters import cluster, load_cluster
-    from assay.domain.cluster import Cluster
-    from assay.domain.fabric import Fabric, Transport, Wiring
-    from assay.formats.nccl_topo import parse_topology
-
-    file = Path(system)
-    if file.suffix == ".xml":
-        node = parse_topology(file.read_text(encoding="utf-8").splitlines(), system)
-        rdma = all(nic.gpudirect for nic in node.nics)
-        fabric = Fabric(id=node.id, transport=Transport.ROCE if rdma else Transport.TCP, wiring=Wiring.RAIL)
-        return Cluster(id=node.id, name=node.id, node=node, count=nodes, fabric=fabric if node.nics else None)
-    found = load_cluster(file) if file.suffix in (".yaml", ".yml", ".toml") else cluster(system)
-    return found.of(max(found.count, nodes))
 
 
 def _version(text: str) -> tuple[int, int]:

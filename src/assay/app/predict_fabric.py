@@ -137,7 +137,7 @@ def _swept(one: Swept) -> dict[str, object]:
 def _show_sweep(swept: tuple[Swept, ...]) -> None:
     if swept:
         click.echo(
-            f"\n{'one fails of':<16} {'alike':>8} {'ring':>7} {'tree':>7} {'all-to-all':>11} {'bisection':>10}"
+            f"\n{'one fails of':<16} {'alike':>8} {'ring':>7} {'tree':>7} {'all-to-all':>11} bisection"
         )
     for one in swept:
         part = one.left.pattern_frac

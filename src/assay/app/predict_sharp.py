@@ -33,8 +33,8 @@ def show_sharp(found: SharpTrees) -> None:
 
     first = found.trees[0]
     click.echo(
-        f"\nSHARP {found.version}: {len(found.trees)} trees of {first.switches} switches, {first.depth} deep; "
-        f"{found.jobs_at_once} jobs at once through a switch; not for {', '.join(found.unplaced)}"
+        f"\nSHARP {found.version}: {len(found.trees)} trees of {first.switches} switches, {first.depth} deep;"
+        f" {found.jobs_at_once} jobs at once through a switch; not for {', '.join(found.unplaced)}"
     )
     click.echo(
         "  all-reduce over all nodes against NCCL's choice without: "

@@ -39,7 +39,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharpTrees:
-    """The trees of a fabric, one a rail, with their limits; `gain` pairs bytes with ring time over SHARP time."""
+    """The trees of a fabric, one a rail, and their limits; `gain`: bytes, time without over with SHARP."""
 
     version: int
     trees: tuple[Tree, ...]

@@ -68,8 +68,8 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """What the conditions do. `slowdown` by pattern is time between nodes over that of the healthy fabric with
-    adaptive routing; `goodput_frac` the part of it that loss leaves; `gpu_part` the speed of the slowest GPU.
+    """What the conditions do. `slowdown` by pattern is time between nodes over that of the healthy fabric
+    with adaptive routing; `goodput_frac` what loss leaves of it; `gpu_part` the speed of the slowest GPU.
     """
 
     conditions: Conditions

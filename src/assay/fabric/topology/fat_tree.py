@@ -16,7 +16,7 @@ from assay.fabric.topology.network import Cable, Device, Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """Patterns for the names of a design's devices; `{i}` counts from 0, `{node}` and `{rail}` are a NIC's."""
+    """Patterns for the names of devices; `{i}` counts from 0, `{node}` and `{rail}` are a NIC's."""
 
     node: str = "node{i:04d}"
     adapter: str = "{node}/mlx5_{rail}"
