@@ -1,8 +1,8 @@
 """Probes between pairs of nodes: a burst of small UDP packets tells round trip, loss and clock offset.
 
 Each node answers and asks. Of many peers a few are asked per second, in turn; a burst is 16 packets of 24
-bytes, so that it takes far less than 0.1 % of a link and of a core. The rate is probed over TCP with 256 KiB
-every tenth second.
+bytes, so that it takes far less than 0.1 % of a link and of a core. The rate is probed over TCP, with 256 KiB
+to one peer a second.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from assay.domain.subject import Subject
 PORT = 9467
 _PACKET = struct.Struct("!QIId")
 _BURST, _WAIT_S = 16, 0.8
-_RATE_BYTES, RATE_EVERY = 256 * 1024, 10
+_RATE_BYTES, RATE_EVERY = 256 * 1024, 1
 #: So many peers are asked in one second.
 _AT_ONCE = 8
 
