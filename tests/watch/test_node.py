@@ -186,7 +186,8 @@ def test_peers_probe_each_other_and_one_that_is_gone_has_lost_all():
         return {(m, str(s)): v for m, s, v in a.values()}
 
     try:
-        got = until(lambda: ("pair_rate_Bps", "link:a>b") in told() and told(), 60)
+        whole = {("pair_rate_Bps", "link:a>b"), ("pair_lost_frac", "link:a>gone")}
+        got = until(lambda: whole <= told().keys() and told(), 60)
     finally:
         a.close()
         b.close()
