@@ -10,8 +10,6 @@ from assay.domain.message import Message
 from assay.domain.workload import Workload
 from assay.errors import InputError
 from assay.predict.calibration import calibrated_gpu
-from assay.predict.calibration import network_of as calibrated_network
-from assay.predict.network import Network
 from assay.predict.situation import Situation
 from assay.predict.stack import Stack
 
@@ -80,11 +78,6 @@ def default_batch(seq_len: int, gpus: int) -> int:
     while odd * twos * 2 * seq_len <= BATCH_TOKENS * 1.5:
         twos *= 2
     return odd * twos
-
-
-def network_of(cluster: Cluster) -> Network:
-    """The network that the predictor's own command uses, with what was measured on the cluster."""
-    return calibrated_network(cluster)
 
 
 def with_layout(base: Situation, layout: Layout) -> Situation:
