@@ -46,17 +46,6 @@ def test_a_topology_file_stands_for_the_node() -> None:
     assert "GB/s" in shown
 
 
-def test_a_measured_file_stands_beside_the_prediction() -> None:
-    file = str(Path(__file__).parents[1] / "formats" / "data" / "nccl_allreduce.log")
-    words = ("--cluster", "dgx-a100", "--op", "all_reduce", "--measured", file)
-    answer = json.loads(run(collective, *words, "--json").output)
-    last = answer["points"][-1]
-    assert (last["bytes"], last["ranks"], last["nodes"]) == (2**33, 8, 1)
-    assert last["measured_s"] == pytest.approx(63.9e-3, rel=0.01)
-    assert last["error_frac"] == pytest.approx(last["time_s"]["value"] / last["measured_s"] - 1)
-    assert "median error" in run(collective, *words).output
-
-
 @pytest.mark.parametrize("system", cluster_ids())
 def test_every_switch_works_on_every_shipped_system(system: str) -> None:
     for words in ((), ("--nvls",), ("--no-nvls",), ("--adaptive",), ("--no-adaptive",), ("--no-sharp",)):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
-from assay.app.scores import headed, percent, print_validation
+from assay.app.options import json_option, page_options
+from assay.app.scores import headed, print_validation
+from assay.units import percent
 
 if TYPE_CHECKING:
     from assay.domain.cluster import Node
@@ -26,8 +27,9 @@ files_argument = click.argument(
 @click.option(
     "--cross", type=click.Choice(["source"]), default=None, help="Leave each source out when fitting."
 )
+@page_options
 @json_option
-def collectives(files: Sequence[Path], cross: str | None, as_json: bool) -> int:
+def collectives(files: Sequence[Path], cross: str | None, html: Path | None, lang: str, as_json: bool) -> int:
     """Predicted against measured, per row and by group: collectives, and copies from point to point.
 
     Columns as in validation/collectives.
@@ -44,7 +46,7 @@ def collectives(files: Sequence[Path], cross: str | None, as_json: bool) -> int:
         else:
             rows += read_published(lines, str(file))
     result = with_rows(validate_collectives(rows, cross=cross == "source"), points)
-    print_validation(result, command="validate collectives", as_json=as_json)
+    print_validation(result, command="validate collectives", as_json=as_json, html=html, lang=lang)
     return 0
 
 
@@ -119,6 +121,7 @@ def choices_answer(result: ChoiceValidation) -> dict[str, object]:
 
 def _agreement(result: ChoiceValidation) -> str:
     lines = [f"{'group':<36} {'points':>7} {'agree':>8} {'regret':>8} {'graphs':>8}"]
+    lines.append(f"{'goal':<36} {'':>7} {'95.0%':>8} {'<5.0%':>8} {'90.0%':>8}")
     for name, g in result.groups.items():
         shown = (g.agreement_frac, g.median_regret_frac, g.graphs_equal_frac)
         lines.append(f"{name:<36} {g.n:>7} " + " ".join(f"{percent(x):>8}" for x in shown))

@@ -31,18 +31,13 @@ _BY_DEVICE = {
     0x2B85: "rtx-5090",
 }
 
-#: The most usual GPU of a compute capability, for a topology that does not say which one it is.
-_USUAL = {70: "v100-sxm2-32gb", 80: "a100-sxm-80gb", 89: "l40s", 90: "h100-sxm", 100: "b200"}
 
+def gpu_by_pci(device: int | None, capability: int) -> Gpu | None:
+    """The GPU of a PCI device id; None where the id is not known or contradicts the compute capability.
 
-def gpu_by_pci(device: int | None, capability: int) -> tuple[Gpu | None, str | None]:
-    """The GPU, and what had to be taken for granted; no GPU where neither id nor capability is known.
-
-    An id that contradicts the compute capability (a topology written by hand) does not count.
+    Topologies that were written by hand often have one id everywhere.
     """
-    if device in _BY_DEVICE and compute_capability(named := gpu(_BY_DEVICE[device])) == capability:
-        return named, None
-    if capability not in _USUAL:
-        return None, None
-    usual = gpu(_USUAL[capability])
-    return usual, f"the topology names no GPU of compute capability {capability / 10:.1f}: {usual.name} taken"
+    if device not in _BY_DEVICE:
+        return None
+    named = gpu(_BY_DEVICE[device])
+    return named if compute_capability(named) == capability else None

@@ -232,7 +232,11 @@ def _interleavings(row: Row, base: Layout, shape: Transformer) -> list[int]:
     name that lists degrees.
     """
     recent = (whole(row, "year") or 2024) >= 2022
-    if stack_of(row).id not in ("megatron", "megatron-bridge", "megatron-bridge-26.06") or not recent or "case " in row.get("notes", ""):
+    if (
+        stack_of(row).id not in ("megatron", "megatron-bridge", "megatron-bridge-26.06")
+        or not recent
+        or "case " in row.get("notes", "")
+    ):
         return []
     slots = shape.layers if shape.layers % base.pp == 0 else shape.layers + 2
     if slots % base.pp:

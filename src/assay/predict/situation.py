@@ -309,7 +309,9 @@ def _layout_row(one: Situation, layout: Layout) -> dict[str, float]:
 
 def _cast_bytes(gpu: Gpu, precision: str) -> float:
     whole_tensors = precision in ("fp8", "fp8-current")
-    return _CAST_BYTES.get(precision, 0.0) - (1.0 if whole_tensors and gpu.architecture in _NO_TRANSPOSE else 0.0)
+    return _CAST_BYTES.get(precision, 0.0) - (
+        1.0 if whole_tensors and gpu.architecture in _NO_TRANSPOSE else 0.0
+    )
 
 
 def _sum_bytes(stack: Stack, precision: str) -> float:
