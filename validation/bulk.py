@@ -1,4 +1,4 @@
-"""A bulk transfer over TCP: `bulk.py serve PORT`, or `bulk.py HOST PORT SECONDS CONTROL` prints bytes a second.
+"""A bulk transfer over TCP: `bulk.py serve PORT` prints the rate of `bulk.py HOST PORT SECONDS CONTROL`.
 
 What arrives is counted, after a second in which the window opens.
 """

@@ -15,10 +15,9 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests" / "testbed"))
 
-from cluster import Cluster, obstacle  # noqa: E402 - found through the line above
-
 from assay.fabric.loss.goodput import Connection, goodput_frac  # noqa: E402
 from assay.fabric.loss.latency import Delays, ring_times  # noqa: E402
+from cluster import Cluster, obstacle  # noqa: E402 - found through the line above
 
 PORT, SEGMENT = 7500, 1448
 #: A wire looks ten times a second for what it shall do.
@@ -78,7 +77,7 @@ def bulk_Bps(cluster: Cluster, sender: str, receiver: str, control: str, seconds
         server.stdout.close()
 
 
-def rings(cluster: Cluster, runs: int = 150) -> list[tuple[str, float, float, float, float]]:
+def rings(cluster: Cluster, runs: int = 120) -> list[tuple[str, float, float, float, float]]:
     """(case, measured and predicted median, measured and predicted 95th percentile) of rings."""
     cluster.clean()
     steps = 2 * (cluster.hosts - 1)
@@ -108,8 +107,8 @@ def rings(cluster: Cluster, runs: int = 150) -> list[tuple[str, float, float, fl
     return rows
 
 
-def transfers(cluster: Cluster, seconds: float = 6.0) -> list[tuple[str, float, float]]:
-    """(case, measured and predicted B/s) of bulk transfers; frames of one segment, so that loss is a packet's."""
+def transfers(cluster: Cluster, seconds: float = 5.0) -> list[tuple[str, float, float]]:
+    """(case, measured and predicted B/s) of bulk transfers in frames of one segment."""
     rows = []
     for name in cluster.names[:2]:
         cluster._on(name, "ip", "link", "set", "dev", "eth0", "gso_max_segs", "1")
@@ -137,12 +136,13 @@ def main() -> None:
     if reason := obstacle():
         sys.exit(reason)
     with Cluster(hosts=4) as cluster:
-        print("ring of 4 ranks, 6 steps, 64 B messages, 150 runs")
+        print("ring of 4 ranks, 6 steps, 64 B messages, 120 runs")
         print(f"{'case':44} {'median':>9} {'model':>9} {'error':>7} {'p95':>9} {'model':>9} {'error':>7}")
         for case, m50, p50, m95, p95 in rings(cluster):
             errors = f"{p50 / m50 - 1:7.1%}", f"{p95 / m95 - 1:7.1%}"
             print(
-                f"{case:44} {m50 * 1e3:7.1f}ms {p50 * 1e3:7.1f}ms {errors[0]} {m95 * 1e3:7.1f}ms {p95 * 1e3:7.1f}ms {errors[1]}"
+                f"{case:44} {m50 * 1e3:7.1f}ms {p50 * 1e3:7.1f}ms {errors[0]} "
+                f"{m95 * 1e3:7.1f}ms {p95 * 1e3:7.1f}ms {errors[1]}"
             )
         print("\nbulk transfer of one connection at 300 Mbit/s")
         print(f"{'case':44} {'MB/s':>9} {'model':>9} {'error':>7}")

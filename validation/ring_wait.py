@@ -1,4 +1,4 @@
-"""One rank of a ring over TCP: `ring_wait.py RANK PORT STEPS RUNS HOST…` prints when each run began and ended.
+"""One rank of a ring over TCP: `ring_wait.py RANK PORT STEPS RUNS HOST…` prints when runs began and ended.
 
 In each step a rank sends 64 bytes to the next and waits for those of the one before. Before every run a
 token goes round with the time at which all begin. Times are of the machine's monotonic clock, one line a run.
@@ -10,7 +10,6 @@ import socket
 import struct
 import sys
 import time
-
 
 #: From the first token to the common start: longer than two rounds on the slowest wire.
 LEAD_S = 0.12

@@ -1,4 +1,4 @@
-"""`assay predict fabric`, `memory-pool` and jobs from the command line: JSON, pictures, exit codes, bad input."""
+"""`assay predict fabric`, `memory-pool` and jobs: JSON, pictures, exit codes, bad input."""
 
 import json
 import re

@@ -192,3 +192,19 @@ def test_a_budget_needs_a_unit_and_a_soak_its_suite():
     other = assay("qualify", "--for", "48h")
     assert other.code == 2
     assert "give --suite soak with it" in other.err
+
+
+def test_a_soak_says_what_its_time_shows(tmp_path):
+    run = tmp_path / "run"
+    ended = assay("qualify", "--suite", "soak", "--for", "2s", "--ranks", 2, "--out", run, "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["profile"] == "soak"
+    assert any("failures: 0" in note for note in ended.json["notes"])
+    (shown,) = [
+        r
+        for r in ended.json["readings"]
+        if r["quantity"] == "soak.mtbf_shown" and r["recipe"]["of"] == "session"
+    ]
+    lasted = [r["value"] for r in ended.json["readings"] if r["quantity"] == "soak.duration"]
+    assert lasted
+    assert 2 / 3 < shown["value"] < 60

@@ -119,3 +119,9 @@ def victim(request: pytest.FixtureRequest) -> Callable[..., int]:
 def findings(answer: dict[str, Any], *codes: str) -> list[tuple[str, str]]:
     """(code, subject) of the findings with these codes."""
     return [(f["code"], f["subject"]) for f in answer["findings"] if f["code"] in codes]
+
+
+def clocks(answer: dict[str, Any]) -> dict[str, str]:
+    """The verdict on each rank's clock; a sound one may be undecided on a busy machine."""
+    judged = {c["subject"]: c["verdict"] for c in answer["criteria"] if c["id"] == "clocks-agree"}
+    return {subject: "sound" if v in ("pass", "undecided") else v for subject, v in judged.items()}

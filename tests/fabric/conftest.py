@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "testbed"))
 
-import ibsim  # noqa: E402 - found through the line above
+import ibsim
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Cabling faults on a simulated fabric: what ibnetdiscover prints of them is enough to name each, and only it."""
+"""Cabling faults on a simulated fabric: what ibnetdiscover prints is enough to name each, and only it."""
 
 import pytest
 from ibsim_faults import KINDS, inject

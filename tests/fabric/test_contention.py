@@ -136,5 +136,5 @@ def test_a_pair_without_a_path_is_named():
     network = fat_tree(size_fabric(64, radix=32))
     cut = network.without([c for c in network.cables if c.a == "leaf003" and network.devices[c.b].tier == 2])
     fabric = Tiers.of(cut)
-    with pytest.raises(InputError, match="no path from .*leaf003|no path from leaf003"):
+    with pytest.raises(InputError, match=r"no path from .*leaf003|no path from leaf003"):
         shares(fabric, [flows("all_to_all", fabric.adapters)])

@@ -9,10 +9,12 @@ from assay.fabric.routes.patterns import Flows, flows
 from assay.fabric.routes.spread import spread
 from assay.fabric.sizing import size_fabric
 from assay.fabric.topology.fat_tree import fat_tree
+from assay.fabric.topology.faults import against_design
 from assay.fabric.topology.found import found_network
 from assay.fabric.topology.tiers import Tiers
 from assay.formats.ib_routes import parse_ib_routes
 from assay.formats.ibnetdiscover import parse_ibnetdiscover
+from assay.formats.opensm_subnet import parse_opensm_subnet
 
 DESIGN = fat_tree(size_fabric(8, radix=16, port_Bps=25e9), rate="4xHDR")
 
@@ -46,6 +48,16 @@ def test_routes_of_each_engine_reach_everybody_and_carry_what_shortest_paths_mus
     assert loads.sum() == ours.sum()
 
 
+def test_what_the_manager_writes_itself_says_the_same_as_the_discovery(simulator):
+    with simulator(DESIGN, engine="minhop") as fabric:
+        network, _ = as_found(fabric)
+        cabling = parse_opensm_subnet(fabric.written("opensm-subnet.lst"), "opensm-subnet.lst")
+    written = found_network(cabling)
+    assert {cable.ends for cable in written.cables} == {cable.ends for cable in network.cables}
+    assert {cable.rate for cable in written.cables} == {"4xHDR"}
+    assert against_design(written, DESIGN) == ()
+
+
 def test_after_a_pulled_uplink_the_new_tables_carry_what_was_predicted(simulator):
     cable = next(c for c in DESIGN.cables if DESIGN.devices[c.a].tier == 1)
     with simulator(DESIGN, engine="minhop") as fabric:
@@ -56,7 +68,8 @@ def test_after_a_pulled_uplink_the_new_tables_carry_what_was_predicted(simulator
     assert len(network.cables) == len(DESIGN.cables) - 1
     wanted = every_pair(network)
     loads, stranded = tables.loads(wanted)
-    assert stranded == 0 and before.sum() > 0
+    assert stranded == 0
+    assert before.sum() > 0
     found = uplinks(network, loads, cable.a)
     predicted = uplinks_after(cable, wanted, network)
     assert len(found) == len(predicted) == 7

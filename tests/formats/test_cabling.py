@@ -1,4 +1,4 @@
-"""Cabling and routes in the words of other programs; samples in the form of infiniband-diags 2.2 and Slurm 22."""
+"""Cabling and routes in the words of other programs; samples as infiniband-diags 2.2 and Slurm 22 write."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from assay.errors import InputError
 from assay.formats.cabling import rate_Bps
 from assay.formats.cabling_table import is_cabling_table, parse_cabling_table
 from assay.formats.ib_routes import is_ib_routes, parse_ib_routes
-from assay.formats.ibnetdiscover import is_ibnetdiscover, parse_ibnetdiscover
 from assay.formats.iblinkinfo_cabling import is_iblinkinfo, parse_iblinkinfo
+from assay.formats.ibnetdiscover import is_ibnetdiscover, parse_ibnetdiscover
 from assay.formats.slurm_topology import expanded, is_slurm_topology, parse_slurm_topology
 
 DISCOVERED = """\
@@ -41,7 +41,7 @@ Switch: 0x0000000000100070 leaf007:
           37    1[  ] ==( 4X        53.125 Gbps Active/  LinkUp)==>      26    1[  ] "node07 mlx5_0" ( )
           37    2[  ] ==(                Down/ Polling)==>             [  ] "" ( )
 CA: node07 mlx5_0:
-      0x0000000000200441     26    1[  ] ==( 4X        53.125 Gbps Active/  LinkUp)==>      37    1[  ] "leaf007" ( )
+      0x0000000000200441     26    1[  ] ==( 4X   53.125 Gbps Active/  LinkUp)==>   37    1[  ] "leaf007" ( )
 """
 
 ROUTES = """\
@@ -114,7 +114,8 @@ def test_routes_without_their_end_are_told():
 
 
 def test_slurm_says_who_hangs_where():
-    text = "SwitchName=leaf0 Nodes=node[00-01]\nSwitchName=leaf1 Nodes=node[02-03]\nSwitchName=top Switches=leaf[0-1]\n"
+    text = "SwitchName=leaf0 Nodes=node[00-01]\nSwitchName=leaf1 Nodes=node[02-03]\n"
+    text += "SwitchName=top Switches=leaf[0-1]\n"
     found = parse_slurm_topology(text.splitlines(), "topology.conf")
     assert [(c.a, c.b) for c in found.cables] == [
         ("node00", "leaf0"),

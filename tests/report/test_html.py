@@ -17,7 +17,8 @@ from assay.domain.message import Message
 from assay.domain.subject import Subject
 from assay.errors import EnvironmentLackError
 from assay.report.data import ReportData
-from assay.report.html import SIZE_LIMIT_BYTES, render_html
+from assay.report.html import render_html
+from assay.report.page import SIZE_LIMIT_BYTES
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 MADE: dict[str, Callable[[str], ReportData]] = {

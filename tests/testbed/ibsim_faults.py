@@ -1,4 +1,4 @@
-"""Cabling faults that people make, put into a design by a seed; each knows the devices and ports that it is at."""
+"""Cabling faults that people make, put into a design by a seed; each knows the ports that it is at."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _changed(design: Network, changes: dict[Cable, Cable | None], code: str, gui
 
 
 def _swappable(design: Network, cables: list[Cable], rng: random.Random) -> tuple[Cable, Cable]:
-    """Two uplinks of different leaves to different spines, or two adapters of one rail on different leaves."""
+    """Two uplinks of two leaves to two spines, or two adapters of one rail on two leaves."""
     while True:
         first, second = rng.sample(cables, 2)
         tiers = [design.devices[c.a].tier for c in (first, second)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.api.predicting import read_cluster
+from assay.api.clusters import read_cluster
 from assay.catalog.jobs import job, job_ids
 from assay.codec.document import read_document
 from assay.codec.job import load_job, parameter_value
@@ -22,7 +22,10 @@ from assay.predict.network import LinkNetwork, Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedJob:
-    """A job's step on a cluster, how it scales (`weak` is empty where nothing grows), and public figures with what the model says to them."""
+    """A job's step on a cluster, how it scales, and public figures with what the model says to them.
+
+    `weak` is empty where nothing grows.
+    """
 
     cluster: Cluster
     prediction: JobPrediction

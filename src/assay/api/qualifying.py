@@ -42,6 +42,7 @@ def qualify(
     session = Session(options, watcher)
 
     def verdict(*, sequential: bool) -> Judged:
+        session.judging()
         return judge(
             [session.folder], profile=chosen, claims=promised, partial=True, lang=lang, sequential=sequential
         )

@@ -121,7 +121,29 @@ def failing(command: Command) -> Command:
             "--fail",
             multiple=True,
             metavar="WHAT",
-            help="Broken: link:leaf3-spine1, switch:spine2, rail:4, nic:node07/mlx5_3, gpu:node89/1@0.8; repeat it.",
+            help="Broken: link:leaf3-spine1, switch:spine2, rail:4, nic:node07/mlx5_3, gpu:node89/1@0.8; "
+            "repeat it.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def page_options(command: Command) -> Command:
+    """Where to write the answer as a page, and in which language."""
+    for option in (
+        click.option(
+            "--lang",
+            type=click.Choice(["en", "zh"]),
+            default="en",
+            show_default=True,
+            help="Language of the page.",
+        ),
+        click.option(
+            "--html",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Write the answer as one HTML file.",
         ),
     ):
         command = option(command)
@@ -130,6 +152,19 @@ def failing(command: Command) -> Command:
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of a table."
+)
+
+lang_option = click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the answer."
+)
+
+ledger_option = click.option(
+    "--ledger",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("assay-ledger.jsonl"),
+    show_default=True,
+    metavar="FILE",
+    help="The ledger that assay watch writes.",
 )
 
 

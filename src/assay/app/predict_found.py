@@ -1,4 +1,4 @@
-"""A fabric as found, in `assay predict fabric --from`: counts, what is wrong with it, what its routes carry."""
+"""A fabric as found, in `assay predict fabric --from`: counts, what is wrong, what its routes carry."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def _show(found: Found, texts: Texts) -> None:
     for load in found.loads:
         lost = f"; {load.stranded:,} flows have no way" if load.stranded else ""
         click.echo(
-            f"{load.pattern:<12} {load.count:10,} {load.slowdown:9.2f}  {load.worst}: {load.flows:,.4g} flows{lost}"
+            f"{load.pattern:<12} {load.count:10,} {load.slowdown:9.2f}  "
+            f"{load.worst}: {load.flows:,.4g} flows{lost}"
         )
     for number, finding in enumerate(found.findings, 1):
         text = texts.finding(finding.code)

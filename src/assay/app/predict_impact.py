@@ -64,12 +64,13 @@ def show_impact(impact: Impact, healthy_s: float | None = None, now_s: float | N
         times = f"{slower:8.2f}×" if math.isfinite(slower) else "  endless"
         click.echo(f"  {name:<12} {part:15.1%} {impact.hashing[name]:8.2f}× {times}")
     click.echo(
-        f"  bisection left {left.bisection_frac:.2%}; the poorest node keeps {left.rails_frac:.1%} of its NICs"
+        f"  bisection left {left.bisection_frac:.2%}; the poorest node keeps {left.rails_frac:.1%} NICs"
     )
     if impact.conditions.loss_frac:
         c = impact.connection
         click.echo(
-            f"  loss: {c.repeat} with {c.in_flight:,.0f} packets in flight keeps {impact.goodput_frac:.1%} of the rate"
+            f"  loss: {c.repeat} with {c.in_flight:,.0f} packets in flight "
+            f"keeps {impact.goodput_frac:.1%} of the rate"
         )
     if left.stranded:
         click.echo(f"  {left.stranded:,} flows have no way")

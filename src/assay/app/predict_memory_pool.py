@@ -40,7 +40,8 @@ def memory_pool(
 
     Exit code 1 where it does not fit.
     """
-    from assay.api.predicting import read_cluster, read_model
+    from assay.api.clusters import read_cluster
+    from assay.api.predicting import read_model
     from assay.errors import InputError
     from assay.predict.memory_pool import memory_pool as pool
     from assay.units import parse_bytes
@@ -115,5 +116,6 @@ def _show(name: str, found: PooledMemory) -> None:
             continue
         best = "   ← fastest" if way is found.best else ""
         click.echo(
-            f"  {_WORDS[way.name]:<30} {show(way.pass_s, 's'):>10} {show(way.setup_s, 's'):>12}  {way.bound_by}{best}"
+            f"  {_WORDS[way.name]:<30} {show(way.pass_s, 's'):>10} {show(way.setup_s, 's'):>12}  "
+            f"{way.bound_by}{best}"
         )

@@ -1,4 +1,4 @@
-"""The shipped jobs that are not language models: weather, spectral, Monte Carlo, rendering, reconstruction."""
+"""The shipped jobs that are not language models: weather, spectral, Monte Carlo, rendering, CT."""
 
 from __future__ import annotations
 

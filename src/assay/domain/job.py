@@ -86,7 +86,7 @@ class PublishedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A named job: parameters, names derived from them in order, phases, and what each rank holds in memory."""
+    """A named job: parameters, names derived from them in order, phases, and what a rank holds in memory."""
 
     id: str
     name: str

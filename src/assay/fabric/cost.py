@@ -2,7 +2,7 @@
 
 Time is a sum. Latency terms count launches and hops on the critical path; bandwidth terms count bytes over
 the datasheet rate of the link that they cross, so that their parameter is the inverse of an efficiency. Of
-the links inside a node and the NICs between nodes only the slower one, by datasheet, carries the time.
+the links inside a node and the NICs between nodes only the slower one carries the time.
 The parameters are fitted to published measurements (see fabric.fit); no term knows where a row came from.
 """
 
@@ -30,12 +30,24 @@ CHUNK_BYTES = BUFFER_BYTES // 8
 CHANNEL_BYTES = 4096
 
 #: How the time of a byte through host memory grows with the GPUs that share it, as measured on one system of
-#: eight L40S: from 2 to 4 and from 4 to 8 ranks the bandwidth of each falls to a quarter. Four RTX 5090 on two
-#: Xeon show nothing of the kind, so that it counts for AMD hosts only.
+#: eight L40S: from 2 to 4 and from 4 to 8 ranks the bandwidth of each falls to a quarter. Four RTX 5090 on
+#: two Xeon show nothing of the kind, so that it counts for AMD hosts only.
 _CROWD_POWER = 2.0
 
 #: Bytes on the wire for a byte of data: LL sends a flag with every 4 bytes, LL128 8 in 128.
 _FLAGS = {"LL": 2.0, "LL128": 128 / 120, "SIMPLE": 1.0}
+
+
+#: Families of terms that run at the same time: of links inside a node and NICs the slower carries the time.
+CARRIERS = (("wire", "copy", "fill"), ("net",))
+
+
+def carrier(name: str) -> int | None:
+    """Which side of `CARRIERS` a term is on; None for what costs time beside both."""
+    first = name.partition("/")[0]
+    return (
+        None if name == "net/sharp" else next((at for at, side in enumerate(CARRIERS) if first in side), None)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +69,7 @@ class Question:
 
 
 def terms(q: Question) -> dict[str, Floats]:
-    """Term → count (1 for a launch, hops, or seconds at datasheet rate)."""
+    """Term → count (1 for a launch, hops, or seconds at datasheet rate); see `CARRIERS` for what overlaps."""
     if q.algorithm == "P2P":
         return _exchange(q)
     g, n = q.ground, q.nodes * q.per_node
@@ -71,17 +83,16 @@ def terms(q: Question) -> dict[str, Floats]:
     wire, copied, chunk = _inside_s(q, n)
     net = _outside_s(q, n)
     sharp = q.algorithm in ("NVLS", "COLLNET_DIRECT", "COLLNET_CHAIN")
-    # A switch that adds up sends nothing on before the node has added up, so that both sides cost time.
-    slower = (net > wire) & (not sharp)
-    found[f"wire/{_engine(q)}/{_kind(g)}"] = np.where(slower, 0.0, wire)
+    found[f"wire/{_engine(q)}/{_kind(g)}"] = wire
     if g.link == "nvlink":
-        found[f"copy/{_kind(g)}"] = np.where(slower, 0.0, copied)
-    found[f"fill/{_engine(q)}"] = np.where(slower, 0.0, chunk)
+        found[f"copy/{_kind(g)}"] = copied
+    found[f"fill/{_engine(q)}"] = chunk
     if g.transport is not None:
         many = q.nodes > 1
         found[f"net-start/{_net(g)}"] = np.where(many, 1.0, 0.0)
         found[f"net-hop/{q.protocol}/{_hopping(g)}"] = outside * _hop_s(q, "net")
-        found["net/sharp" if sharp else f"net/{_net(g)}"] = np.where(slower | sharp, net, 0.0)
+        # A switch that adds up sends nothing on before the node has added up, so that both sides cost time.
+        found["net/sharp" if sharp else f"net/{_net(g)}"] = net
         found[f"net-fill/{_net(g)}"] = _net_fill_s(q)
     return found
 
@@ -222,18 +233,17 @@ def _exchange(q: Question) -> dict[str, Floats]:
     wire = near * each / g.link_Bps * (_crowding(q, n) if not pair else 1.0)
     leaving = each * q.per_node * (1.0 if pair else far)
     net = np.where(far > 0, leaving / np.maximum(g.nic_Bps * q.share, 1.0), 0.0)
-    slower = net > wire
     found = {
         f"launch/{g.generation}": np.full_like(n, 1e3 / g.clock_Hz),
         "start/P2P-LL": np.where(small, 1.0, 0.0),
         "start/P2P": np.where(small, 0.0, 1.0),
         "peer": near,
-        f"wire/P2P/{_kind(g)}": np.where(slower, 0.0, wire),
+        f"wire/P2P/{_kind(g)}": wire,
     }
     if g.link == "nvlink":
-        found[f"copy/{_kind(g)}"] = np.where(slower | pair, 0.0, each / g.link_Bps)
+        found[f"copy/{_kind(g)}"] = np.full_like(n, 0.0) if pair else each / g.link_Bps
     if g.transport is not None:
         found["net-peer"] = far
         found[f"net-start/{_net(g)}"] = np.where(far > 0, 1.0, 0.0)
-        found[f"net/{_net(g)}"] = np.where(slower, net, 0.0)
+        found[f"net/{_net(g)}"] = net
     return found

@@ -19,8 +19,8 @@ from assay.formats import (
     bandwidth_text,
     clock_text,
     dcgm,
+    fio,
     flight_recorder,
-    ib_tools,
     kernel_log,
     kineto,
     nccl_log,
@@ -28,11 +28,10 @@ from assay.formats import (
     nccl_xml,
     node_text,
     nvidia_smi,
-    smi_query,
-    stack_text,
     torch_text,
     training_log,
 )
+from assay.formats.blocks import Blocks
 from assay.formats.prefix import common_prefix
 from assay.formats.sentences import LONGEST, Said, Vocabulary
 
@@ -128,6 +127,14 @@ class Read:
     records: tuple[object, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FioFile:
+    """One report of fio, with the file that it stands in."""
+
+    file: str
+    report: fio.FioReport
+
+
 def read(name: str, lines: Iterable[str] | bytes, reading: Reading) -> Iterator[object]:
     """Yield records, and fill in `reading`; raises `InputError` only for what cannot be read at all."""
     if isinstance(lines, bytes):
@@ -200,7 +207,7 @@ def _json(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]
         except (ValueError, RecursionError) as failure:
             error = failure
         else:
-            yield from list(_document(document, name, reading))
+            yield from list(_document(document, text, name, reading))
             return
     yield from _json_lines(name, text, reading, error)
 
@@ -213,7 +220,7 @@ def _json_lines(name: str, text: str, reading: Reading, error: Exception) -> Ite
     yield from _text(name, text.splitlines(), reading)
 
 
-def _document(document: object, name: str, reading: Reading) -> Iterator[object]:
+def _document(document: object, text: str, name: str, reading: Reading) -> Iterator[object]:
     records: Iterator[object]
     if flight_recorder.is_dump(document):
         kind, records = "flight recorder", flight_recorder.read(document, name)
@@ -226,12 +233,19 @@ def _document(document: object, name: str, reading: Reading) -> Iterator[object]
     elif isinstance(document, dict) and "nccl_version" in document and "results" in document:
         kind, records = "nccl-tests", iter([bandwidth_text.read_json(document, name)])
     elif isinstance(document, dict) and "fio version" in document:
-        kind, records = "fio", iter(())
+        kind, records = "fio", _fio(text, name, reading)
     else:
         reading.unread, reading.first_unread = reading.lines, 1
         return
     reading.kinds[kind] = reading.lines
     yield from records
+
+
+def _fio(text: str, name: str, reading: Reading) -> Iterator[FioFile]:
+    try:
+        yield from (FioFile(file=name, report=report) for report in fio.parse(text.splitlines(), name))
+    except InputError as error:
+        reading.problem = error.what
 
 
 def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
@@ -261,73 +275,11 @@ def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
         reading.unread, reading.first_unread = reading.lines, 1
 
 
-#: How a line begins, or what it holds, with which some block may start; no reader is asked for others.
-_BEGINS = re.compile(
-    r"\s*(?:#|\"|GPU|GUID|CA[ :]|Infiniband device|hca_id|==|[0-9a-f]{2,4}:[0-9a-f]{2}[:.]|\d+\s|0x|DEV|---|"
-    r"Errors for|Switch|gpuId|nThread|active_mtu|max_mtu|ACSCtl|ATSCtl|\w+\s+\d+\s+\d+\s+[0-9a-f:]{15}|"
-    r"[\w/-]+[:=\s]+\d+\s*$|Link \d|link \w+/\d|\|\s|MS Name|remote  |Job summary|Communicators\.\.\.|"
-    r"index,|name,|timestamp,|gpu_|pci\.bus|uuid,)"
-)
-_HOLDS = ("infiniband/", "GB/s", "busbw", "bandwidth", "ACSCtl", "ATSCtl", "bw", "counters/", "nThread")
-
-
-class _Readers:
-    """The block readers of one file; the one that took the last line is asked first."""
-
-    def __init__(self, file: str) -> None:
-        self.tests = bandwidth_text.TestReader(file)
-        self.ports = ib_tools.PortReader(file)
-        self.lspci = ib_tools.LspciReader(file)
-        self.ras = nccl_ras.RasReader(file)
-        self.csv = smi_query.CsvReader(file)
-        self.all = (
-            self.tests,
-            nvidia_smi.QueryReader(file),
-            nvidia_smi.TopologyReader(file),
-            self.ports,
-            ib_tools.CounterReader(file),
-            self.lspci,
-            ib_tools.LinkReader(file),
-            ib_tools.GidReader(file),
-            nvidia_smi.NvlinkReader(file),
-            self.csv,
-            dcgm.DiagTextReader(file),
-            clock_text.SourceReader(file),
-            bandwidth_text.MatrixReader(file),
-            bandwidth_text.PerftestReader(file),
-            bandwidth_text.PairReader(file),
-            stack_text.StackReader(file),
-            stack_text.RecorderReader(file),
-            self.ras,
-        )
-        self._owner: object = None
-
-    def command(self, text: str) -> None:
-        """A command line that was typed says what its answer is."""
-        for reader in (self.tests, self.ports, self.lspci, self.csv):
-            reader.command(text)
-
-    def feed(self, line: str, number: int) -> str | None:
-        """The kind of the reader that took the line, or None."""
-        owner = self._owner
-        if owner is not None and owner.feed(line, number):  # type: ignore[attr-defined]
-            return str(owner.kind)  # type: ignore[attr-defined]
-        if not _BEGINS.match(line) and not any(part in line for part in _HOLDS):
-            self._owner = None
-            return None
-        for reader in self.all:
-            if reader is not owner and reader.feed(line, number):
-                self._owner = reader
-                return reader.kind
-        self._owner = None
-        return None
-
-
 def _text(
     name: str, lines: Iterable[str], reading: Reading, prefix: re.Pattern[str] | None = None
 ) -> Iterator[object]:
     """Read lines of text; `prefix` stands before each of them and belongs to none of the tools."""
-    readers, calls, command = _Readers(name), nccl_log.LastCalls(name), None
+    readers, calls, command = Blocks(name), nccl_log.LastCalls(name), None
     for number, raw in enumerate(lines, 1):
         reading.lines = number
         line = _cleaned(raw.rstrip("\r\n"))
@@ -360,7 +312,7 @@ def _text(
     if reading.calls:
         reading.kinds["nccl log"] = reading.kinds.get("nccl log", 0) + reading.calls
     yield from calls.records()
-    readers.ras.finish()
+    readers.finish()
     for reader in readers.all:
         yield from reader.records
 
@@ -371,7 +323,7 @@ def _plain(
     number: int,
     name: str,
     reading: Reading,
-    readers: _Readers,
+    readers: Blocks,
     command: Command | None,
 ) -> Iterator[object]:
     kind = readers.feed(line, number)

@@ -51,7 +51,7 @@ def is_cabling_table(lines: Sequence[str]) -> bool:
 
 
 def parse_cabling_table(lines: Iterable[str], file: str) -> Cabling:
-    """Devices and cables; a cable that both of its ends list counts once. Raises `InputError` with file:line."""
+    """Devices and cables, one that both its ends list once. Raises `InputError` with file:line."""
     numbered = [
         (number, line) for number, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")
     ]
@@ -76,7 +76,8 @@ def parse_cabling_table(lines: Iterable[str], file: str) -> Cabling:
         for device, port in ends:
             if (device, port) in at_port:
                 raise InputError(
-                    f"port {device}[{port}] has a second cable, the first is on line {at_port[device, port].line}",
+                    f"port {device}[{port}] has a second cable, "
+                    f"the first is on line {at_port[device, port].line}",
                     where=f"{file}:{number}",
                     fix="keep one of the two",
                 )

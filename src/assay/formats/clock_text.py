@@ -28,7 +28,12 @@ SENTENCES = (
     ),
     Sentence("clock.not_synchronised", "FAULTY", r"(?:ptp4l|portState).*FAULTY"),
     Sentence("clock.offset", "System", r"System time\s*: (?P<seconds>\d+\.\d+) seconds (?P<way>slow|fast)"),
-    Sentence("clock.offset", "offset", r"(?:master offset|offsetFromMaster)\s+(?P<ns>-?\d+(?:\.\d+)?)"),
+    Sentence("clock.offset", "offset", r"master offset\s+(?P<ns>-?\d+(?:\.\d+)?)"),
+    *(
+        Sentence("clock.offset", word, rf"\b{word}\s+(?P<ns>-?\d+(?:\.\d+)?)")
+        for word in ("offsetFromMaster", "master_offset")
+    ),
+    Sentence("clock.not_synchronised", "portState", r"portState\s+(?:FAULTY|DISABLED|LISTENING)"),
     Sentence(
         "clock.offset",
         "offset",

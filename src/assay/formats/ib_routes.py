@@ -1,4 +1,4 @@
-"""Forwarding tables of InfiniBand switches: dump_fts, dump_lfts, ibroute, and opensm's own dump (opensm.fdbs).
+"""Forwarding tables of InfiniBand switches: dump_fts, dump_lfts, ibroute, and opensm's own dump.
 
 Unicast lids [0x0-0x4c] of switch DR path slid 0; dlid 0; 0,1 guid 0x0000000000100070 (leaf007):
 0x0001 009 : (Channel Adapter portguid 0x00000000002000c1: 'host00000')
@@ -27,7 +27,7 @@ _IGNORED = re.compile(r"^\s*(?:Lid\s+Out|Port\s+Info|LID\s*:|Multicast|MLid|0x[c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwitchRoutes:
-    """One switch's table: the port out for each LID (0 is itself), and the names that the file gives to LIDs."""
+    """One switch's table: the port out for each LID (0 is itself), and the names of adapters by LID."""
 
     guid: str
     name: str

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from assay.errors import InputError
 from assay.formats.cabling import (
-    LANE_Gbps,
     Cabling,
     FoundCable,
     FoundDevice,
+    LANE_Gbps,
     both_ends,
     device_name,
     rate_Bps,
 )
-from assay.formats.ib_tools import FabricLink, LinkReader
+from assay.formats.fabric_links import FabricLink, LinkReader
 
 #: Signalling rate of a lane as iblinkinfo prints it → name of the speed.
 _SPEED = {

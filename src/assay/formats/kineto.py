@@ -12,14 +12,14 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-_COMMUNICATION = re.compile(
+COMMUNICATION = re.compile(
     r"^(?:nccl\w*Kernel|rccl|ncclKernel|hccl|hcom_|mscclKernel|mscclpp)", re.IGNORECASE
 )
 _LOADER = re.compile(
     r"enumerate\(DataLoader\)|DataLoader.*__next__|dataloader_next|get_batch|next_batch", re.IGNORECASE
 )
 _CHECKPOINT = re.compile(r"save_checkpoint|torch\.save|checkpoint.*save|dcp\.save", re.IGNORECASE)
-_GPU_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+GPU_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +126,8 @@ def _sorted(events: Iterable[object]) -> tuple[dict[str, list[Interval]], dict[s
 
 def _kind(category: str | None, name: str) -> str:
     """`compute`, `comm`, `step`, `loader`, `save`, or nothing where an event tells nothing."""
-    if category in _GPU_WORK:
-        return "comm" if _COMMUNICATION.match(name) else "compute" if category == "kernel" else ""
+    if category in GPU_WORK:
+        return "comm" if COMMUNICATION.match(name) else "compute" if category == "kernel" else ""
     if name.startswith("ProfilerStep"):
         return "step"
     return "loader" if _LOADER.search(name) else "save" if _CHECKPOINT.search(name) else ""

@@ -146,6 +146,24 @@ SENTENCES = (
         "saved",
         r"(?i)(?:checkpoint|model|state).*saved|saved (?:\w+ ){0,3}(?:checkpoint|model)",
     ),
+    *(
+        Sentence("train.resumed", word, r"(?i)(?:load(?:ing|ed)|resum\w+|restor\w+) .*?checkpoint")
+        for word in ("checkpoint", "Checkpoint")
+    ),
+    *(
+        Sentence(
+            "train.overflow", word, r"(?i)\b(?:gradient |grad )?overflow|loss scale.*(?:reduc|lower|skip)"
+        )
+        for word in ("overflow", "OVERFLOW", "Overflow", "scale")
+    ),
+    *(
+        Sentence(
+            "train.epoch",
+            word,
+            r"(?i)\b(?:starting|begin\w*|start of) epoch \d+|reshuffl|new data ?(?:set|mix)",
+        )
+        for word in ("epoch", "Epoch", "reshuffling", "data", "dataset")
+    ),
     Sentence("train.epoch_end", "epoch", r"(?i)rank (?P<rank>\d+).*epoch \d+ (?:finished|done|ended)"),
     Sentence("job.silent", "output", r"(?i)no (?:further|more) output|no output for"),
     Sentence("job.silent", "hangs", r"(?i)^\W*\(?(?:it )?hangs\b"),

@@ -88,7 +88,7 @@ def step_times(
     terms["input"] = np.array(input_s)
     terms["checkpoint"] = np.array(checkpoint_s)
     so_far = sum(terms.values(), np.zeros(shape))
-    terms["jitter"] = so_far * _waiting(c.gpus, physics.jitter_frac)
+    terms["jitter"] = so_far * waiting(c.gpus, physics.jitter_frac)
     terms = {name: np.broadcast_to(terms[name], shape) for name in TERMS}
     tokens = np.broadcast_to(c.global_batch * c.seq_len, shape)
     return Steps(
@@ -248,6 +248,6 @@ def _optimizer(c: Columns, physics: Physics) -> Floats:
     return mine * (c.optimizer_bytes + 4) * physics.optimizer / c.memory_Bps
 
 
-def _waiting(ranks: Floats, jitter_frac: float) -> Floats:
+def waiting(ranks: Floats, jitter_frac: float) -> Floats:
     """Expected maximum of `ranks` normal deviates over their mean: σ·√(2 ln n), by nodes of eight."""
     return np.asarray(jitter_frac * np.sqrt(2 * np.log(np.maximum(ranks / 8, 1.0))))

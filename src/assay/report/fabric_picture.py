@@ -1,4 +1,4 @@
-"""A fabric drawn as SVG: tiers from the nodes up, what is alike folded, so that 4 and 4,096 nodes read alike."""
+"""A fabric drawn as SVG, what is alike folded, so that 4 and 4,096 nodes read alike."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _MOST = {"node": 4, "leaf": 8, "spine": 8, "core": 10, "pod": 3}
 _COLOURS = (
     "--page:#fff;--ink:#1a1d21;--muted:#5c646e;--line:#c3c7c2;--accent:#2b5f92;--soft:#e7eef5;--fail:#b2281f"
 )
-_DARK = "--page:#101316;--ink:#e4e7ea;--muted:#98a2ad;--line:#3d454d;--accent:#7fb3e6;--soft:#1c2936;--fail:#ff8b7e"
+_DARK = (
+    "--page:#101316;--ink:#e4e7ea;--muted:#98a2ad;--line:#3d454d;--accent:#7fb3e6;--soft:#1c2936;"
+    "--fail:#ff8b7e"
+)
 _STYLE = (
     f"svg.fabric{{{_COLOURS};font:12px system-ui,'Noto Sans','PingFang SC','Noto Sans CJK SC',sans-serif}}"
     f"@media(prefers-color-scheme:dark){{svg.fabric{{{_DARK}}}}}"
@@ -27,7 +30,7 @@ _STYLE = (
     ".fabric rect.box{fill:var(--soft);stroke:var(--accent)}"
     ".fabric rect.bad{fill:none;stroke:var(--fail);stroke-width:2}"
     ".fabric rect.pod{fill:none;stroke:var(--line);stroke-dasharray:4 3}"
-    ".fabric line{stroke:var(--accent);stroke-opacity:.35}.fabric line.bad{stroke:var(--fail);stroke-opacity:1}"
+    ".fabric line{stroke:var(--accent);stroke-opacity:.35}"
 )
 
 
@@ -46,7 +49,8 @@ def fabric_svg(size: FabricSize, texts: Texts, *, title: str, broken: Sequence[s
     body = list(draw.parts())
     words = texts.label("fabric.picture").format(title=title)
     return (
-        f'<svg class="fabric" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH} {draw.height}" '
+        '<svg class="fabric" xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'viewBox="0 0 {WIDTH} {draw.height}" '
         f'width="{WIDTH}" height="{draw.height}" aria-label="{escape(words)}"><style>{_STYLE}</style>'
         f'<rect width="100%" height="100%" style="fill:var(--page)"/>'
         f'<text x="20" y="28" font-size="16" font-weight="600">{escape(title)}</text>'
@@ -161,7 +165,8 @@ class _Drawing:
                 ):
                     continue
                 yield (
-                    f'<line x1="{below.x:.1f}" y1="{below.y - 14:.0f}" x2="{above.x:.1f}" y2="{above.y + 14:.0f}"/>'
+                    f'<line x1="{below.x:.1f}" y1="{below.y - 14:.0f}" '
+                    f'x2="{above.x:.1f}" y2="{above.y + 14:.0f}"/>'
                 )
 
     def _joined(self, below: int, above: int, kind: str) -> bool:
@@ -177,7 +182,8 @@ class _Drawing:
         words = escape(self.texts.label("fabric.more").format(count=f"{more:,}"))
         return (
             f'<text class="quiet" x="{x:.1f}" y="{y - 4:.0f}" text-anchor="middle" font-size="16">⋯</text>'
-            f'<text class="quiet" x="{x:.1f}" y="{y + 12:.0f}" text-anchor="middle" font-size="11">{words}</text>'
+            f'<text class="quiet" x="{x:.1f}" y="{y + 12:.0f}" text-anchor="middle" '
+            f'font-size="11">{words}</text>'
         )
 
     def _labels(self) -> Iterator[str]:
@@ -198,7 +204,8 @@ class _Drawing:
             yield f'<text class="quiet" x="20" y="{y + 14:.0f}">{count:,}</text>'
             if tier:
                 words = say("fabric.cables_between").format(count=f"{cables[tier]:,}", rate=rate)
-                yield f'<text class="quiet" x="20" y="{y + _ROW / 2 + 6:.0f}" font-size="11">{escape(words)}</text>'
+                place = f'x="20" y="{y + _ROW / 2 + 6:.0f}" font-size="11"'
+                yield f'<text class="quiet" {place}>{escape(words)}</text>'
         for line, words in enumerate(self._facts(show)):
             yield f'<text class="quiet" x="20" y="{self.height - 30 + 16 * line}">{escape(words)}</text>'
 
@@ -210,7 +217,11 @@ class _Drawing:
             over=f"{size.oversubscription:g}:1",
             radix=size.radix,
         )
-        return [first, say("fabric.planes").format(planes=size.planes)] if size.planes > 1 else [first]
+        more = [say("fabric.planes").format(planes=size.planes)] if size.planes > 1 else []
+        if size.groups > 1:
+            each = size.global_cables // (size.groups * (size.groups - 1) // 2)
+            more.append(say("fabric.groups").format(groups=size.groups, cables=each))
+        return [first, *more]
 
     def _y(self, tier: float) -> float:
         return self.top + (self.tiers - tier) * _ROW

@@ -4,6 +4,7 @@ from assay.doctor.rules import (
     application,
     bandwidth,
     configuration,
+    expected,
     gpu,
     infiniband,
     live,
@@ -13,13 +14,16 @@ from assay.doctor.rules import (
     ras,
     sentences,
     software,
+    storage,
     traces,
+    training,
 )
 
 __all__ = [
     "application",
     "bandwidth",
     "configuration",
+    "expected",
     "gpu",
     "infiniband",
     "live",
@@ -29,5 +33,7 @@ __all__ = [
     "ras",
     "sentences",
     "software",
+    "storage",
     "traces",
+    "training",
 ]

@@ -12,8 +12,9 @@ from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, Place, Proof, found,
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 from assay.domain.subject import CLUSTER, Subject
-from assay.formats.ib_tools import Counters, Port
+from assay.formats.ib_tools import Port
 from assay.formats.nccl_log import devices
+from assay.formats.port_counters import Counters
 from assay.formats.sentences import Said
 
 #: Rate of one port of each adapter, by the model that ibstat prints.
@@ -127,6 +128,25 @@ def _slow_ports(up: list[Port]) -> Iterator[Finding]:
                     "doctor.port_below_model", rate_Bps=usual, able_Bps=able, model=model or ""
                 ),
             )
+
+
+@rule("IB_LINK_RATE_LOW", reads=("ibnetdiscover",))
+def slow_cables(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Cables of adapters, and those between switches, against the others of their kind."""
+    for cabling in facts.cablings:
+        adapters = {device.name for device in cabling.devices if device.adapter}
+        for of_adapters in (True, False):
+            cables = [
+                c for c in cabling.cables if c.Bps and (c.a in adapters or c.b in adapters) is of_adapters
+            ]
+            usual, count = Counter(c.Bps for c in cables).most_common(1)[0] if cables else (None, 0)
+            for cable in cables if usual and count * 2 > len(cables) else ():
+                if cable.Bps and usual and cable.Bps < usual:
+                    ends = f"{cable.a}[{cable.a_port}] to {cable.b}[{cable.b_port}]: {cable.rate}"
+                    because = Message.of("doctor.port_below_siblings", rate_Bps=cable.Bps, usual_Bps=usual)
+                    subject = Subject("port", f"{cable.a}[{cable.a_port}]")
+                    place = (cabling.file, cable.line, ends)
+                    yield found("IB_LINK_RATE_LOW", [place], subject=subject, because=because)
 
 
 @rule("IB_LINK_ERRORS", "IB_COUNTER_SATURATED", "IB_CONGESTION", "ROCE_LOSSY", reads=("port counters",))

@@ -10,7 +10,7 @@ from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, Place, Proof, found,
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 from assay.domain.subject import Subject
-from assay.formats.ib_tools import PciDevice
+from assay.formats.lspci import PciDevice
 from assay.formats.nccl_log import Channel
 from assay.formats.nvidia_smi import SmiGpu
 from assay.formats.sentences import Said

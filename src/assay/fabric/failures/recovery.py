@@ -1,4 +1,4 @@
-"""How long until a fabric has healed: detect, sweep, reroute; and whether the job's transport waits that long.
+"""How long until a fabric has healed: detect, sweep, reroute; and whether the job waits that long.
 
 InfiniBand with tables: the switch sends a trap, the subnet manager sweeps and writes new tables. Adaptive:
 the switch itself takes another port. Ethernet: the port goes down, routing protocols take the path away.
@@ -55,7 +55,7 @@ class Recovery:
 
 
 def sweep_s(adapters: int) -> float:
-    """Seconds of a heavy sweep: between the measured sizes on straight lines of logarithms, beyond as the last."""
+    """Seconds of a heavy sweep: on straight lines of logarithms between and beyond the measured sizes."""
     size, time = np.log(np.array(_SWEEP_S)).T
     at = math.log(max(adapters, 1))
     if at > size[-1]:

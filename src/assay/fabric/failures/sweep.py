@@ -1,4 +1,4 @@
-"""A failure of every class of link and switch of a fabric: one of each that is alike, and how many there are."""
+"""A failure of every class of link and switch of a fabric: one of each, and how many are alike."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sweep_cluster(cluster: Cluster, routing: str | None = None) -> Iterator[Swep
 
 
 def sweep(network: Network, *, routing: str = "adaptive") -> Iterator[Swept]:
-    """What the failure of one cable or switch of each class leaves; classes are tiers, as a design's are alike."""
+    """What the failure of one cable or switch of each tier leaves; those of a design's tier are alike."""
     healthy = Healthy(network, routing=routing)
     links: dict[tuple[int, int], list[str]] = {}
     for cable in network.cables:

@@ -43,7 +43,7 @@ class Connection:
             raise unknown_name("way of repeating", self.repeat, REPEATS)
         if min(self.rate_Bps, self.round_trip_s, self.packet_bytes) <= 0:
             raise InputError(
-                f"a connection of {self.rate_Bps:g} B/s, {self.round_trip_s:g} s and {self.packet_bytes} B packets"
+                f"a connection of {self.rate_Bps:g} B/s, {self.round_trip_s:g} s, {self.packet_bytes} B each"
             )
 
     @property

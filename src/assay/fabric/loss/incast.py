@@ -29,7 +29,7 @@ def incast(
     lossless: bool,
     marks_at_bytes: float | None = None,
 ) -> Incast:
-    """Bursts of all senders at once, each at the port's rate. `marks_at_bytes`: where ECN starts to slow them.
+    """Bursts of all senders at once, each at the port's rate. `marks_at_bytes`: where ECN starts to slow.
 
     While s senders send a burst, s·burst come in and one burst goes out. Lossless links (credits, PFC) hold
     the rest back at the senders; ECN keeps the queue near its mark, once it has acted.

@@ -71,7 +71,7 @@ def message_delays(connection: Connection, message_bytes: float, loss_frac: floa
 
 
 def ring_times(ranks: int, steps: int, delays: Delays, *, runs: int, seed: int = 0) -> Floats:
-    """Seconds until the last rank has done the last of `steps` steps [run]; 2(ranks − 1) for an all-reduce."""
+    """Seconds until the last rank has done the last step [run]; an all-reduce has 2(ranks − 1) steps."""
     if ranks < 2 or steps < 1 or runs < 1:
         raise InputError(f"a ring of {ranks} ranks and {steps} steps, {runs} runs")
     rng = np.random.default_rng(seed)

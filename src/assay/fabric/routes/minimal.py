@@ -49,7 +49,7 @@ def d_mod_k(network: Network) -> Tables:
 
     Higher up, d is first divided by what the switches below have decided with it, so that the destinations
     of one cable go round the next ones: E. Zahavi, "Fat-tree routing and node ordering providing contention
-    free traffic for MPI global collectives" (2012). Where cables are missing, destinations go round those left.
+    free traffic for MPI global collectives" (2012). Where cables are missing, they go round those left.
     """
     tables = Tables.of(network)
     ports = next_ports(tables, distances(tables))

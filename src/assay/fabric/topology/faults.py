@@ -77,7 +77,8 @@ def _matched(found: Network, design: Network) -> dict[str, str]:
             kinds = "adapters" if device.is_adapter else "switches"
             counts = [len(n.adapters) if device.is_adapter else len(n.switches()) for n in (found, design)]
             raise InputError(
-                f"{device.name} is not in the design, which has {counts[1]} {kinds}; the file has {counts[0]}",
+                f"{device.name} is not in the design, which has {counts[1]} {kinds}; "
+                f"the file has {counts[0]}",
                 where=f"{found.name}:{device.line}" if device.line else found.name,
                 fix=f"correct nodes, rails, radix or names of {design.name}; "
                 + did_you_mean(device.name, design.devices),

@@ -1,4 +1,4 @@
-"""Arithmetic of a job file: names, numbers, + - * / // % **, comparisons and a few functions, nothing else."""
+"""Arithmetic of a job file: names, numbers, + - * / // % **, comparisons, a few functions, nothing else."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class PhaseTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPrediction:
-    """A step of a job on a cluster. `breakdown_s` adds up to the step, `memory_bytes` to what a rank holds."""
+    """A step of a job. `breakdown_s` adds up to the step, `memory_bytes` to what a rank holds."""
 
     job: Job
     ranks: int

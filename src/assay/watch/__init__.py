@@ -1,0 +1,1 @@
+"""Notices within seconds what has changed: events in, incidents out, and the books of the service kept."""

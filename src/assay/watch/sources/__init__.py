@@ -1,0 +1,1 @@
+"""Where items come from: logs, this node, Prometheus. The only part of the watch that reads and writes."""
