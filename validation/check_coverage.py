@@ -1,7 +1,7 @@
 """Whether the 80 % intervals hold: a binomial test per class of run in which each source is one cluster.
 
-Every source is scored with the numbers fitted on all others. Rows of one source are nearly one measurement, so
-the variance is that of the sources' own sums: z = Σ (k − 0.8·n) / √Σ (k − 0.8·n)², and |z| < 1.96 is not
+Every source is scored with the numbers fitted on all others. Rows of one source are nearly one measurement,
+so the variance is that of the sources' own sums: z = Σ (k − 0.8·n) / √Σ (k − 0.8·n)², and |z| < 1.96 is not
 rejected. Run: python validation/check_coverage.py (a minute)
 """
 
@@ -46,9 +46,8 @@ def main() -> None:
         away = [sum(hits) - 0.8 * len(hits) for hits in sources.values()]
         z = sum(away) / math.sqrt(sum(d * d for d in away))
         hits = [hit for some in sources.values() for hit in some]
-        click.echo(
-            f"{kind:16} {len(hits):5d} rows of {len(sources):2d} sources: {sum(hits) / len(hits):.0%}, z {z:+.2f}"
-        )
+        share = sum(hits) / len(hits)
+        click.echo(f"{kind:16} {len(hits):5d} rows of {len(sources):2d} sources: {share:.0%}, z {z:+.2f}")
 
 
 if __name__ == "__main__":
