@@ -14,6 +14,7 @@ from assay.app.predict_impact import impact_object, show_impact
 if TYPE_CHECKING:
     from assay.domain.cluster import Cluster
     from assay.fabric.collective import CollectiveTimes, Options
+    from assay.fabric.failures.impact import Impact
 
 
 def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
@@ -51,6 +52,9 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
 @click.option("--adaptive/--no-adaptive", default=None, help="Adaptive routing.")
 @click.option("--algorithm", default=None, help="Force RING, TREE, NVLS, …")
 @failing
+@click.option(
+    "--jitter", default="0 s", show_default=True, metavar="TIME", help="Most that a message is late."
+)
 @page_options
 @json_option
 def collective(
@@ -70,6 +74,7 @@ def collective(
     loss: float,
     ecmp: bool,
     repeat: str | None,
+    jitter: str,
     html: Path | None,
     lang: str,
     as_json: bool,
@@ -79,11 +84,13 @@ def collective(
     from assay.fabric.collective import Options, collective_time
     from assay.fabric.failures.impact import Conditions, impact, slowed_cluster
     from assay.fabric.placement import Placement
+    from assay.units import show
 
     cluster = read_cluster(system)
     cluster = cluster.of(max(cluster.count, nodes or 1))
     conditions = Conditions.of(fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, repeat=repeat)
-    harm = impact(cluster.of(nodes or 1), conditions) if conditions.any else None
+    late = jitter.strip() not in ("0 s", "0")
+    harm = impact(cluster.of(nodes or 1), conditions) if conditions.any or late else None
     if harm is not None:
         cluster = slowed_cluster(cluster, harm, op)
     options = Options(
@@ -96,7 +103,9 @@ def collective(
     )
     width = per_node or len(cluster.node.gpus)
     times = collective_time(cluster, op, sizes, Placement.of(width, nodes or 1), options=options)
+    tails = _tails(harm, cluster.of(nodes or 1), sizes, jitter)
     answer = _answer(cluster, times, options) | ({} if harm is None else impact_object(harm))
+    answer |= {"tails": tails} if tails else {}
     if html:
         from assay.api.pages import write_collective_page
 
@@ -110,7 +119,31 @@ def collective(
         _table(cluster, times)
         if harm is not None:
             show_impact(harm)
+        for tail in tails:
+            size, median, p99 = (show(tail[key], unit) for key, unit in _TAIL.items())
+            click.echo(
+                f"  rings of {size} between nodes, a NIC each: median {median}, one in a hundred {p99}"
+            )
     return 0
+
+
+_TAIL = {"bytes": "B", "median_s": "s", "p99_s": "s"}
+
+
+def _tails(harm: Impact | None, cluster: Cluster, sizes: list[int], jitter: str) -> list[dict[str, float]]:
+    """Rings, one a NIC, that wait for the slowest message of every step: smallest and largest size."""
+    from assay.fabric.loss.latency import ring_tail
+    from assay.units import parse
+
+    late_s = parse(jitter, unit="s", where="--jitter").value
+    if harm is None or cluster.count < 2 or not (late_s or harm.conditions.loss_frac):
+        return []
+    found = []
+    for size in sorted({sizes[0], sizes[-1]}):
+        share = size / len(cluster.node.nics)
+        tail = ring_tail(harm.connection, cluster.count, share, harm.conditions.loss_frac, late_s)
+        found.append({"bytes": float(size), "median_s": tail.median_s, "p99_s": tail.p99_s})
+    return found
 
 
 def _version(text: str) -> tuple[int, int]:
