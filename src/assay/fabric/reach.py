@@ -2,8 +2,8 @@
 
 Direct links (NVLink, xGMI, HCCS) join GPUs of one vendor and one generation inside a domain. Between nodes
 two things must match: the network (InfiniBand, Ethernet and the clouds' own do not mix without a gateway) and
-the library that moves bytes from GPU memory (NCCL, RCCL, HCCL: one vendor each). Where only the network matches,
-bytes go through host memory with Gloo or MPI, which know no GPU of their own.
+the library that moves bytes from GPU memory (NCCL, RCCL, HCCL: one vendor each). Where only the network
+matches, bytes go through host memory with Gloo or MPI, which know no GPU of their own.
 """
 
 from __future__ import annotations
