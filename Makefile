@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN ?= qualify-$(shell date +%Y%m%dT%H%M%S)
 
-.PHONY: qualify test lint cluster-test soak-test bench validate circle messages clean
+.PHONY: qualify test lint cluster-test soak-test fuzz bench validate circle messages clean
 
 $(VENV)/.measure: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "assay needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -38,6 +38,13 @@ cluster-test: $(VENV)/.dev
 
 soak-test: $(VENV)/.dev
 	$(BIN)/python -m pytest -s -m soak
+
+# An occasional job: coverage-guided fuzzing of what the doctor reads, FUZZ_S seconds long.
+FUZZ_S ?= 600
+fuzz: $(VENV)/.dev
+	@if $(BIN)/pip install --quiet --disable-pip-version-check atheris; then \
+	  $(BIN)/python fuzz/doctor.py -max_total_time=$(FUZZ_S); \
+	else echo "optional: atheris cannot be installed for this Python; nothing was fuzzed"; fi
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
