@@ -21,9 +21,10 @@ from typing import Any
 from assay.catalog.clusters import cluster
 from assay.catalog.models import model
 from assay.domain.workload import Workload
-from assay.plan.job import job, network_of
+from assay.plan.job import job
 from assay.plan.search import search
 from assay.plan.space import space_of
+from assay.predict.calibration import network_of
 from assay.predict.stack import stack
 from benchmarks.figure import Figure
 

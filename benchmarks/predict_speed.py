@@ -111,7 +111,7 @@ def run() -> list[Figure]:
 
 
 def _collective() -> list[Figure]:
-    """One all-reduce over 8,192 GPUs of a rail-optimised fabric, the search of NCCL's graphs included once."""
+    """One all-reduce over 8,192 GPUs, rail-optimised; its memory includes the search of NCCL's graphs."""
     system = cluster("dgx-h100").of(1024)
     placement = Placement.of(8, 1024)
     sizes = np.array([2.0**30])

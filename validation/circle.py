@@ -12,10 +12,12 @@ import statistics
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from assay.api.measuring import MeasureOptions, Session
+from assay.domain.reading import Reading
 from assay.predict.local import predict_training
 from assay.store.run import open_run
 
@@ -34,13 +36,31 @@ def measured_run(folder: Path, ranks: int, model: str) -> Path:
     settings["training"] = settings["training"] | shape
     settings["kernels"] = settings["kernels"] | {"width": hidden, "vocabulary": vocabulary}
     # The sizes around the gradients of all parameters.
-    settings["collectives"] = settings["collectives"] | {"ops": ["all_reduce"], "sizes": [8, 2**20, 2**24, 2**26]}
+    settings["collectives"] = settings["collectives"] | {
+        "ops": ["all_reduce"],
+        "sizes": [8, 2**20, 2**24, 2**26],
+    }
     session.suite = replace(session.suite, settings=settings)
     try:
         session.run()
     finally:
         session.close()
     return folder
+
+
+def compared(readings: Sequence[Reading], ranks: int) -> tuple[float, float]:
+    """The step on all ranks, predicted and measured; the latter is the mean over restarts."""
+    predicted = next(
+        r
+        for r in predict_training(readings)
+        if r.quantity == "training.step_time" and r.recipe.get("ranks") == ranks
+    )
+    found = [
+        r.number
+        for r in readings
+        if r.quantity == predicted.quantity and r.recipe == predicted.recipe and r.number
+    ]
+    return predicted.number or 0.0, statistics.fmean(found)
 
 
 def main(runs: int = 5, ranks: str = "1,2,4", models: str = ",".join(MODELS)) -> None:
@@ -51,18 +71,11 @@ def main(runs: int = 5, ranks: str = "1,2,4", models: str = ",".join(MODELS)) ->
             for count in map(int, ranks.split(",")):
                 with tempfile.TemporaryDirectory() as folder:
                     readings = open_run(measured_run(Path(folder) / "run", count, model)).readings
-                for predicted in predict_training(readings):
-                    found = [
-                        r.number
-                        for r in readings
-                        if r.quantity == predicted.quantity and r.recipe == predicted.recipe and r.number
-                    ]
-                    if predicted.quantity != "training.step_time" or predicted.recipe.get("ranks") != count:
-                        continue
-                    measured = statistics.fmean(found)
-                    errors[f"{model} on {count} ranks"].append((predicted.number or 0.0) / measured - 1)
-                    step = f"{predicted.number:.4g} s against {measured:.4g} s, {errors[f'{model} on {count} ranks'][-1]:+.1%}"
-                    print(f"run {number}: {model} on {count} ranks: {step}", flush=True)
+                name = f"{model} on {count} ranks"
+                predicted, measured = compared(readings, count)
+                errors[name].append(predicted / measured - 1)
+                step = f"{predicted:.4g} s against {measured:.4g} s, {errors[name][-1]:+.1%}"
+                print(f"run {number}: {name}: {step}", flush=True)
     for name, every in errors.items():
         print(f"{name}: median error {statistics.median(every):+.1%} over {len(every)} runs")
 

@@ -77,7 +77,7 @@ def bulk_Bps(cluster: Cluster, sender: str, receiver: str, control: str, seconds
         server.stdout.close()
 
 
-def rings(cluster: Cluster, runs: int = 150) -> list[tuple[str, float, float, float, float]]:
+def rings(cluster: Cluster, runs: int = 120) -> list[tuple[str, float, float, float, float]]:
     """(case, measured and predicted median, measured and predicted 95th percentile) of rings."""
     cluster.clean()
     steps = 2 * (cluster.hosts - 1)
@@ -107,7 +107,7 @@ def rings(cluster: Cluster, runs: int = 150) -> list[tuple[str, float, float, fl
     return rows
 
 
-def transfers(cluster: Cluster, seconds: float = 6.0) -> list[tuple[str, float, float]]:
+def transfers(cluster: Cluster, seconds: float = 5.0) -> list[tuple[str, float, float]]:
     """(case, measured and predicted B/s) of bulk transfers in frames of one segment."""
     rows = []
     for name in cluster.names[:2]:
@@ -136,7 +136,7 @@ def main() -> None:
     if reason := obstacle():
         sys.exit(reason)
     with Cluster(hosts=4) as cluster:
-        print("ring of 4 ranks, 6 steps, 64 B messages, 150 runs")
+        print("ring of 4 ranks, 6 steps, 64 B messages, 120 runs")
         print(f"{'case':44} {'median':>9} {'model':>9} {'error':>7} {'p95':>9} {'model':>9} {'error':>7}")
         for case, m50, p50, m95, p95 in rings(cluster):
             errors = f"{p50 / m50 - 1:7.1%}", f"{p95 / m95 - 1:7.1%}"

@@ -74,7 +74,7 @@ def judge(*words: object) -> subprocess.CompletedProcess[str]:
 
 def test_a_rank_that_never_starts_is_named_and_the_others_get_verdicts(job, victim):
     absent = victim([1, 2, 3])
-    job.start(*ONCE, "--wait", 12, ranks=[rank for rank in range(4) if rank != absent])
+    job.start(*ONCE, "--wait", 15, ranks=[rank for rank in range(4) if rank != absent])
     assert set(job.wait().values()) == {0}, job.errors()
     answer = job.answer
     assert answer["missing_ranks"] == [absent]

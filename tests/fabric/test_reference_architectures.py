@@ -1,13 +1,16 @@
 """Every row of the printed component tables: H100, B200, XDR, Spectrum-X; and what can be drawn of them."""
 
 import dataclasses
+from collections import Counter
 
 import pytest
 
 from assay.catalog.clusters import cluster
 from assay.domain.fabric import Wiring
 from assay.errors import InputError
-from assay.fabric.sizing import size_cluster_fabric, size_fabric
+from assay.fabric.routes.minimal import d_mod_k
+from assay.fabric.routes.patterns import flows
+from assay.fabric.sizing import size_cluster_fabric, size_dragonfly, size_fabric
 from assay.fabric.topology.fat_tree import fat_tree
 from assay.fabric.topology.tiers import Tiers
 
@@ -88,3 +91,35 @@ def test_what_cannot_be_built_is_refused(changed, words):
     fabric = dataclasses.replace(system.fabric, **changed)
     with pytest.raises(InputError, match=words):
         size_cluster_fabric(dataclasses.replace(system, fabric=fabric))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "radix", "groups", "between"), [(32, 16, 4, 21), (512, 64, 4, 341), (100, 16, 13, 5)]
+)
+def test_a_dragonfly_joins_every_pair_of_groups(nodes, radix, groups, between):
+    size = size_dragonfly(nodes, radix=radix)
+    assert size.groups == groups
+    network = fat_tree(size, by_rail=False)
+    assert len(network.cables) == size.cables
+    half = radix // 2
+    group_of = {d.name: int(d.name.removeprefix("spine")) // half for d in network.switches(2)}
+    pairs = Counter(
+        frozenset((group_of[c.a], group_of[c.b]))
+        for c in network.cables
+        if c.a in group_of and c.b in group_of
+    )
+    assert set(pairs.values()) == {between}
+    assert len(pairs) == groups * (groups - 1) // 2
+    assert max(port for cable in network.cables for _, port in cable.ends) <= radix
+
+
+def test_traffic_of_a_dragonfly_arrives_by_its_tables():
+    network = fat_tree(size_dragonfly(32, radix=16), by_rail=False)
+    carried, stranded = d_mod_k(network).loads(flows("all_to_all", network.adapters))
+    assert stranded == 0
+    assert carried.max() > 0
+
+
+def test_too_many_groups_are_refused():
+    with pytest.raises(InputError, match="join 5"):
+        size_dragonfly(1000, radix=4, rails=1)

@@ -9,10 +9,12 @@ from assay.fabric.routes.patterns import Flows, flows
 from assay.fabric.routes.spread import spread
 from assay.fabric.sizing import size_fabric
 from assay.fabric.topology.fat_tree import fat_tree
+from assay.fabric.topology.faults import against_design
 from assay.fabric.topology.found import found_network
 from assay.fabric.topology.tiers import Tiers
 from assay.formats.ib_routes import parse_ib_routes
 from assay.formats.ibnetdiscover import parse_ibnetdiscover
+from assay.formats.opensm_subnet import parse_opensm_subnet
 
 DESIGN = fat_tree(size_fabric(8, radix=16, port_Bps=25e9), rate="4xHDR")
 
@@ -44,6 +46,16 @@ def test_routes_of_each_engine_reach_everybody_and_carry_what_shortest_paths_mus
     ours, _ = d_mod_k(network).loads(wanted)
     # Both go shortest paths: the same number of hops in all, whichever spine each takes.
     assert loads.sum() == ours.sum()
+
+
+def test_what_the_manager_writes_itself_says_the_same_as_the_discovery(simulator):
+    with simulator(DESIGN, engine="minhop") as fabric:
+        network, _ = as_found(fabric)
+        cabling = parse_opensm_subnet(fabric.written("opensm-subnet.lst"), "opensm-subnet.lst")
+    written = found_network(cabling)
+    assert {cable.ends for cable in written.cables} == {cable.ends for cable in network.cables}
+    assert {cable.rate for cable in written.cables} == {"4xHDR"}
+    assert against_design(written, DESIGN) == ()
 
 
 def test_after_a_pulled_uplink_the_new_tables_carry_what_was_predicted(simulator):

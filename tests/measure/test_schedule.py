@@ -7,7 +7,7 @@ import pytest
 from assay.measure.agent import plan
 from assay.measure.crew import Machine, World, world_of
 from assay.measure.registry import benchmarks
-from assay.measure.schedule import Budget, Extent, expected_s, schedule, with_room
+from assay.measure.schedule import Budget, Extent, expected_s, schedule, with_patience, with_room
 from assay.measure.suites import suite
 
 
@@ -73,6 +73,12 @@ def test_a_deadline_leaves_room_for_all_pairs_of_many_nodes(nodes):
     extent = Extent.of(cluster(nodes))
     for task in tasks():
         assert with_room(task, extent).deadline_s >= max(task.deadline_s, 2 * expected_s(task, extent))
+
+
+@pytest.mark.parametrize(("load", "factor"), [(0.3, 1.0), (2.0, 1.0), (5.0, 2.5), (40.0, 4.0)])
+def test_a_busy_machine_gets_more_time(load, factor):
+    (task, *_) = tasks("quick", "clock")
+    assert with_patience(task, load=load, cores=2.0).deadline_s == task.deadline_s * factor
 
 
 def test_a_budget_runs_by_its_clock():

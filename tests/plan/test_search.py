@@ -14,10 +14,11 @@ from plan_fixtures import h100, small_job
 from assay.domain.layout import RECOMPUTES, SCHEDULES, SHARDINGS, Layout
 from assay.errors import InputError
 from assay.plan.frameworks import ability
-from assay.plan.job import Job, network_of, with_layout
+from assay.plan.job import Job, with_layout
 from assay.plan.ranking import rank
 from assay.plan.search import Found, search
 from assay.plan.space import AXES, Space, grid, quick, space_of
+from assay.predict.calibration import network_of
 from assay.predict.prediction import Prediction, predict
 from assay.predict.situation import Situation
 

@@ -6,12 +6,14 @@ import csv
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
 from assay.api.sweeping import do_piece, sweep
+from assay.codec.sweep import load_sweep
 from assay.errors import InputError
 from assay.plan.sweep import AXES, RESULTS, pieces, points
 
@@ -39,10 +41,40 @@ def grid(tmp_path: Path) -> Path:
     return file
 
 
-def test_every_combination_is_a_row_and_what_fails_says_why(grid: Path, tmp_path: Path) -> None:
-    done = sweep(grid, tmp_path / "rows.csv", workers=1)
-    rows = rows_of(done.file)
-    assert (done.rows, done.errors, len(rows)) == (6, 2, 6)
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The rows of the grid by two workers, of which one is killed on the way; the next tests compare with it."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "grid.yaml").write_text(GRID)
+    killed: list[int] = []
+
+    def kill(done: int, total: int) -> None:
+        # After the first piece a real worker of the pool is killed, whatever it is doing.
+        workers = [child.pid for child in multiprocessing.active_children() if child.pid]
+        if done and not killed and workers:
+            os.kill(workers[0], signal.SIGKILL)
+            killed.append(workers[0])
+
+    done = sweep(folder / "grid.yaml", folder / "rows.csv", workers=2, piece=1, progress=kill)
+    assert killed
+    assert done.workers_lost >= 1
+    return done.file
+
+
+def test_a_killed_worker_loses_nothing(whole: Path) -> None:
+    rows = rows_of(whole)
+    alone = [
+        row
+        for piece in pieces(points(load_sweep(GRID, "grid.yaml").axes), 6)
+        for row in do_piece(piece.points)
+    ]
+    assert len(rows) == len(alone) == 6
+    for row, wanted in zip(rows, alone, strict=True):
+        assert row == {name: "" if value is None else str(value) for name, value in wanted.items()}
+
+
+def test_every_combination_is_a_row_and_what_fails_says_why(whole: Path) -> None:
+    rows = rows_of(whole)
     assert list(rows[0]) == [*AXES, *RESULTS]
     assert [(row["nodes"], row["layout"]) for row in rows] == [
         (n, layout) for n in ("1", "2") for layout in ("tp=2", "tp=3", "best")
@@ -53,7 +85,7 @@ def test_every_combination_is_a_row_and_what_fails_says_why(grid: Path, tmp_path
     assert float(rows[0]["days_with_failures"]) > float(rows[0]["days"])
 
 
-def test_a_stopped_sweep_goes_on_and_does_no_piece_twice(grid: Path, tmp_path: Path) -> None:
+def test_a_stopped_sweep_goes_on_and_does_no_piece_twice(grid: Path, whole: Path, tmp_path: Path) -> None:
     out = tmp_path / "rows.csv"
 
     class Stop(Exception):
@@ -67,49 +99,33 @@ def test_a_stopped_sweep_goes_on_and_does_no_piece_twice(grid: Path, tmp_path: P
         sweep(grid, out, workers=1, piece=2, progress=stop)
     assert not out.exists()
     done = sweep(grid, out, workers=1, piece=2)
-    assert done.done_before >= 2
-    assert done.rows == 6
-    assert sweep(grid, out, workers=1, piece=2).done_before == 6
-    # A part that was cut off is done again.
-    part = next(iter((tmp_path / "rows.csv.parts").iterdir()))
+    assert (done.done_before, done.rows) == (2, 6)
+    assert rows_of(out) == rows_of(whole)
+
+
+def test_a_part_that_was_cut_off_is_done_again(grid: Path, whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole.with_name("rows.csv.parts"), tmp_path / "again.csv.parts")
+    assert sweep(grid, tmp_path / "again.csv", piece=1).done_before == 6
+    part = min((tmp_path / "again.csv.parts").iterdir())
     part.write_text(part.read_text()[:40])
-    assert sweep(grid, out, workers=1, piece=2).done_before == 4
+    done = sweep(grid, tmp_path / "again.csv", workers=1, piece=1)
+    assert (done.done_before, done.rows) == (5, 6)
 
 
-def test_a_killed_worker_loses_nothing(grid: Path, tmp_path: Path) -> None:
-    killed: list[int] = []
-
-    def kill(done: int, total: int) -> None:
-        # After the first piece a real worker of the pool is killed, whatever it is doing.
-        workers = [child for child in multiprocessing.active_children() if child.pid]
-        if done and not killed and workers:
-            os.kill(workers[0].pid or 0, signal.SIGKILL)
-            killed.append(workers[0].pid or 0)
-
-    out = tmp_path / "rows.csv"
-    done = sweep(grid, out, workers=2, piece=1, progress=kill)
-    assert killed
-    assert done.workers_lost >= 1
-    assert (done.rows, done.errors) == (6, 2)
-    whole = sweep(grid, tmp_path / "again.csv", workers=1)
-    assert rows_of(out) == rows_of(whole.file)
-
-
-def test_a_dask_scheduler_gives_the_same_rows(grid: Path, tmp_path: Path) -> None:
+def test_a_dask_scheduler_gives_the_same_rows(grid: Path, whole: Path, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="optional: Dask is not installed")
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
     ) as cluster:
         done = sweep(grid, tmp_path / "dask.csv", scheduler=cluster.scheduler_address)
     assert (done.rows, done.errors, done.workers_lost) == (6, 2, 0)
-    assert rows_of(done.file) == rows_of(sweep(grid, tmp_path / "pool.csv", workers=1).file)
+    assert rows_of(done.file) == rows_of(whole)
 
 
-def test_parquet_holds_the_same_rows(grid: Path, tmp_path: Path) -> None:
+def test_parquet_holds_the_same_rows(grid: Path, whole: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="optional: pyarrow is not installed")
-    sweep(grid, tmp_path / "rows.csv", workers=1)
-    (tmp_path / "rows.csv.parts").rename(tmp_path / "rows.parquet.parts")
-    done = sweep(grid, tmp_path / "rows.parquet", workers=1)
+    shutil.copytree(whole.with_name("rows.csv.parts"), tmp_path / "rows.parquet.parts")
+    done = sweep(grid, tmp_path / "rows.parquet", piece=1)
     table = parquet.read_table(done.file)
     assert done.done_before == 6
     assert table.num_rows == 6

@@ -88,6 +88,18 @@ def test_the_rate_factor_makes_the_model_meet_the_measured_rate(factor):
     assert found.residuals[0].before_error_frac == pytest.approx(1 / factor - 1, rel=1e-6)
 
 
+def test_the_clock_under_load_is_a_check_of_the_rate():
+    load = {"shape": "8192x8192x8192", "load": "all", "statistic": "median"}
+    card = Subject("gpu", "a/0")
+    readings = [measured("gemm.bf16.rate", 6e14, "FLOP/s", card, **load)]
+    readings.append(measured("gpu.sm_clock", 1.5e9, "Hz", card, **load))
+    found = fit(readings, cluster("dgx-h100"), source="test")
+    clock = next(r for r in found.residuals if r.quantity == "gpu.sm_clock")
+    assert not clock.fitted
+    assert clock.before == cluster("dgx-h100").node.gpu.tensor_clock_Hz
+    assert clock.after == pytest.approx(clock.before * found.calibration.value("gemm.bf16.rate"))
+
+
 def test_a_step_waits_for_a_card_that_is_truly_slow_and_not_for_noise():
     def rates(slow: float) -> list[Reading]:
         rng = np.random.default_rng(1)

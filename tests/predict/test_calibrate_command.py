@@ -197,3 +197,27 @@ def test_a_model_that_does_not_fit_says_the_term_and_the_smallest_change(words, 
         changed = words.replace("--layout tp=8", "").split()
         again = CliRunner().invoke(predict, ["--cluster", "dgx-h100", *changed, "--layout", layout, "--json"])
         assert json.loads(again.stdout)["fits"]
+
+
+def test_a_measured_curve_stands_beside_the_prediction():
+    file = VALIDATION.parent / "tests" / "formats" / "data" / "nccl_allreduce.log"
+    got = answer(predict, "collective", "--cluster", "dgx-a100", "--measured", file)
+    large = got["points"][-1]
+    assert large["bytes"] == 2**33
+    assert large["error_frac"] == pytest.approx(large["time_s"]["value"] / large["measured_s"] - 1)
+    assert abs(large["error_frac"]) < 0.2
+    fault = refused("collective", "--cluster", "dgx-a100", "--nodes", 2, "--measured", file)
+    assert "8 ranks, the prediction is for 16" in str(fault)
+    fault = refused("collective", "--cluster", "dgx-a100", "--op", "all_gather", "--measured", file)
+    assert "all_gather" in str(fault)
+
+
+def test_a_measured_cluster_predicts_its_own_collectives(run):
+    points = answer(predict, "collective", "--cluster", run, "--nodes", 2, "--bytes", "1Ki:4Gi")["points"]
+    sheet = answer(predict, "collective", "--cluster", "dgx-h100", "--nodes", 2, "--bytes", "1Ki:4Gi")[
+        "points"
+    ]
+    # What the run was generated of: 45 µs and 340 GB/s of bus bandwidth between two nodes.
+    assert points[0]["time_s"]["value"] == pytest.approx(45e-6, rel=0.03)
+    assert points[-1]["busbw_Bps"] == pytest.approx(340e9, rel=0.03)
+    assert [p["algorithm"] for p in points] == [p["algorithm"] for p in sheet]

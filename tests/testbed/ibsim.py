@@ -97,6 +97,10 @@ class Fabric:
         done = subprocess.run(words, env=self._env, capture_output=True, text=True, timeout=60, check=False)
         return done.stdout.splitlines()
 
+    def written(self, name: str) -> list[str]:
+        """A file that the subnet manager wrote, line by line."""
+        return (self._folder / name).read_text().splitlines()
+
     def console(self, command: str) -> None:
         """A command to the simulator, as `Unlink "leaf005"[16]`."""
         os.write(self._console, (command + "\n").encode())

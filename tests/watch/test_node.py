@@ -179,14 +179,15 @@ def test_a_file_system_that_is_frozen_shows_as_a_stall(tmp_path):
 def test_peers_probe_each_other_and_one_that_is_gone_has_lost_all():
     port = _free_udp_port()
     addresses = {"a": "127.0.0.1", "b": "127.0.0.2", "gone": "127.0.0.3"}
-    a = Peers("a", addresses, bind="127.0.0.1", port=port, every_s=0.1, rate_every=1)
-    b = Peers("b", addresses, bind="127.0.0.2", port=port, every_s=0.1, rate_every=1)
+    a = Peers("a", addresses, bind="127.0.0.1", port=port, every_s=0.1)
+    b = Peers("b", addresses, bind="127.0.0.2", port=port, every_s=0.1)
 
     def told():
         return {(m, str(s)): v for m, s, v in a.values()}
 
     try:
-        got = until(lambda: ("pair_rate_Bps", "link:a>b") in told() and told(), 60)
+        whole = {("pair_rate_Bps", "link:a>b"), ("pair_lost_frac", "link:a>gone")}
+        got = until(lambda: whole <= told().keys() and told(), 60)
     finally:
         a.close()
         b.close()

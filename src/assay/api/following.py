@@ -99,11 +99,12 @@ def follow(
     for_s: float | None = None,
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
+    going: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Ask, take and tell until interrupted, or for `for_s`."""
+    """Ask, take and tell until interrupted, for `for_s`, or while `going`."""
     end_s = None if for_s is None else clock() + for_s
     try:
-        while end_s is None or clock() < end_s:
+        while going() and (end_s is None or clock() < end_s):
             now_s = clock()
             for source in sources:
                 for change in watch.take(source.poll(now_s)):

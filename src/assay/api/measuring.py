@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +22,7 @@ from assay.measure.agent import Agent, Outcome, Progress, Task, plan, programs_m
 from assay.measure.crew import WORKER, Crew, LocalCrew, Machine, World, world_of
 from assay.measure.launchers.job import Job
 from assay.measure.registry import Benchmark, benchmarks, find
-from assay.measure.schedule import Budget, Extent, Schedule, schedule, with_room
+from assay.measure.schedule import Budget, Extent, Schedule, schedule, with_patience, with_room
 from assay.measure.suites import Suite, suite
 from assay.store.append import set_aside_torn_tail, torn_tail
 from assay.store.run import Manifest, Run, create_run, open_run, read_manifest, seal
@@ -194,6 +195,8 @@ class Session:
     def _run_task(self, task: Task) -> None:
         if self._watcher:
             self._watcher.started(task)
+        load, cores = os.getloadavg()[0], float(len(os.sched_getaffinity(0)))
+        task = with_patience(task, load=load, cores=cores)
         if self._budget.left_s < task.deadline_s:
             task = dataclasses.replace(task, deadline_s=max(1.0, self._budget.left_s))
         outcome = self._agent.run_task(task)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from assay import __version__
 from assay.api.predicting import Predicted
+from assay.api.predicting_collective import PredictedCollective
 from assay.api.reporting import write_text
 from assay.catalog.messages import Texts
 from assay.domain.score import Validation
 from assay.errors import InputError
-from assay.fabric.collective import CollectiveTimes
 from assay.predict.timeline import Pass, pipeline
 from assay.report.collective_page import render_collective
 from assay.report.prediction_page import PredictionData, render_prediction
@@ -54,14 +54,15 @@ def write_validation_page(
 
 
 def write_collective_page(
-    times: CollectiveTimes, path: Path, *, lang: str, cluster: str, library: str, answer: Mapping[str, object]
+    done: PredictedCollective, path: Path, *, lang: str, library: str, answer: Mapping[str, object]
 ) -> None:
     """A collective's curve as a page; needs the report extra."""
     page = render_collective(
-        times,
+        done.times,
         Texts(lang),
-        cluster=cluster,
+        cluster=done.cluster.name,
         library=library,
+        measured_s=done.measured_s,
         assay_version=__version__,
         answer_json=_text(answer),
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.api.clusters import candidates, find_cluster
+from assay.api.clusters import read_cluster as read_cluster
 from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
@@ -171,13 +172,14 @@ def _mfu_frac(result: Prediction, gpu: Gpu) -> float | None:
     return None if peak is None else result.model_flop_per_s / peak
 
 
+#: What follows the pipeline, in order.
+_TAIL = ("dp_gradients", "optimizer", "dp_weights", "step_host", "input", "checkpoint", "jitter")
+
+
 def timeline(predicted: Predicted) -> dict[str, object]:
-    """The step's pipeline in Chrome's trace format."""
+    """The step in Chrome's trace format: the pipeline, and what follows it; together the predicted step."""
     result = predicted.prediction
     layout = result.situation.layout
-    tail = {
-        name: result.breakdown_s[name] for name in ("dp_gradients", "optimizer", "dp_weights", "step_host")
-    }
     passes = pipeline(
         pp=layout.pp,
         vpp=layout.vpp,
@@ -185,8 +187,13 @@ def timeline(predicted: Predicted) -> dict[str, object]:
         forward_s=result.forward_s,
         backward_s=result.backward_s,
     )
+    tail = {name: result.breakdown_s[name] for name in _TAIL}
+    # The passes are those of an inner stage; what the last one and the sends add is shown in one piece.
+    rest = result.step_time_s.value - max(one.end_s for one in passes) - sum(tail.values())
     return trace_events(
-        passes, name=f"{result.situation.workload.model.name} on {predicted.cluster.name}", tail=tail
+        passes,
+        name=f"{result.situation.workload.model.name} on {predicted.cluster.name}",
+        tail={"head, imbalance and sends": max(0.0, rest)} | tail,
     )
 
 

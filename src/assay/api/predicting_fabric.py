@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,9 +11,16 @@ from assay.catalog.messages import Texts
 from assay.domain.cluster import Cluster
 from assay.domain.fabric import Wiring
 from assay.errors import InputError, unknown_name
-from assay.fabric.failures.impact import Conditions
+from assay.fabric.contention.classes import shares
+from assay.fabric.failures.impact import Conditions, Impact, impact, network_of
+from assay.fabric.failures.sweep import Swept, sweep_cluster
+from assay.fabric.reach import Talk, domain_limit, talks
+from assay.fabric.routes.patterns import flows
+from assay.fabric.sharp_trees import SharpTrees, sharp_trees
 from assay.fabric.sizing import FabricSize, size_cluster_fabric
 from assay.fabric.topology.network import plain_name
+from assay.fabric.topology.tiers import Tiers
+from assay.formats.slurm_topology import expanded
 from assay.report.fabric_picture import fabric_page, fabric_svg
 from assay.units import show
 
@@ -101,6 +108,8 @@ def summary(sized: Sized) -> list[tuple[str, str]]:
     near, far = sized.latency_s
     over = size.oversubscription_by_tier
     cables = f"{size.node_leaf_cables:,} + {size.leaf_spine_cables:,} + {size.spine_core_cables:,}"
+    if size.global_cables:
+        cables += f" + {size.global_cables:,}"
     if size.manager_leaf_cables:
         cables += f" + {size.manager_leaf_cables:,}"
     return [
@@ -115,6 +124,68 @@ def summary(sized: Sized) -> list[tuple[str, str]]:
         ("latency", f"{show(near, 's')} – {show(far, 's')}"),
         ("room", f"{sized.room:,}"),
     ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobShare:
+    """A job on the shared fabric: the rate of its slowest flow alone, and beside the others."""
+
+    job: str
+    flows: int
+    alone_Bps: float
+    shared_Bps: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What was asked beyond the size; None and empty where it was not."""
+
+    impact: Impact | None = None
+    sweep: tuple[Swept, ...] = ()
+    sharp: SharpTrees | None = None
+    jobs: tuple[JobShare, ...] = ()
+    talks: tuple[Talk, ...] = ()
+    domain_limit: int | None = None
+
+
+def answer_questions(
+    cluster: Cluster,
+    conditions: Conditions,
+    *,
+    sharp: bool = False,
+    sweep: bool = False,
+    jobs: Sequence[str] = (),
+    others: Sequence[str] = (),
+) -> Answers:
+    """Failures, sweep, SHARP, jobs that share, and who can talk to whom. Raises `InputError`."""
+    kinds = [cluster, *(read_cluster(name) for name in others)]
+    return Answers(
+        impact=impact(cluster, conditions) if conditions.any else None,
+        sweep=tuple(sweep_cluster(cluster, conditions.routing)) if sweep else (),
+        sharp=sharp_trees(cluster) if sharp else None,
+        jobs=tuple(_share(cluster, jobs)) if jobs else (),
+        talks=talks(kinds) if others else (),
+        domain_limit=domain_limit(cluster),
+    )
+
+
+def _share(cluster: Cluster, said: Sequence[str]) -> Iterator[JobShare]:
+    """Each job alone and beside the others, on the fabric's first plane with adaptive routing."""
+    tiers = Tiers.of(network_of(cluster))
+    running = []
+    for text in said:
+        pattern, colon, nodes = text.partition(":")
+        if not colon or not nodes:
+            raise InputError(f"{text!r} names no nodes", fix="write --job all_to_all:node[0-15]")
+        running.append(flows(pattern, tiers.adapters, list(expanded(nodes, f"--job {text}"))))
+    together = shares(tiers, running)
+    for text, one in zip(said, running, strict=True):
+        yield JobShare(
+            job=text,
+            flows=one.count,
+            alone_Bps=shares(tiers, [one]).slowest_Bps,
+            shared_Bps=together.slowest_of_Bps(tiers, one),
+        )
 
 
 def broken_names(conditions: Conditions) -> Iterator[str]:

@@ -32,12 +32,14 @@ from assay.formats.cabling_table import is_cabling_table, parse_cabling_table
 from assay.formats.ib_routes import SwitchRoutes, is_ib_routes, parse_ib_routes
 from assay.formats.iblinkinfo_cabling import is_iblinkinfo, parse_iblinkinfo
 from assay.formats.ibnetdiscover import is_ibnetdiscover, parse_ibnetdiscover
+from assay.formats.opensm_subnet import is_opensm_subnet, parse_opensm_subnet
 from assay.formats.slurm_topology import expanded, is_slurm_topology, parse_slurm_topology
 
 #: Kinds of cabling files, in the order in which they are tried.
 _CABLING = (
     (is_ibnetdiscover, parse_ibnetdiscover),
     (is_iblinkinfo, parse_iblinkinfo),
+    (is_opensm_subnet, parse_opensm_subnet),
     (is_slurm_topology, parse_slurm_topology),
     (is_cabling_table, parse_cabling_table),
 )
@@ -129,8 +131,8 @@ def read_cabling(lines: Sequence[str], name: str) -> Cabling:
     raise InputError(
         "no cabling that is known here",
         where=f"{name}:1",
-        fix="give ibnetdiscover, iblinkinfo, Slurm's topology.conf, or a CSV with device, port, remote, "
-        "remote_port",
+        fix="give ibnetdiscover, iblinkinfo, opensm-subnet.lst, Slurm's topology.conf, or a CSV with device, "
+        "port, remote, remote_port",
     )
 
 

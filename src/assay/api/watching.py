@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from assay.domain.contract import Terms
 from assay.domain.event import Event
 from assay.domain.incident import Change, Incident, Step
 from assay.domain.ledger import Entry, JobTime, Session, Spent, Watched
+from assay.domain.subject import Subject
 from assay.errors import InputError, unknown_name
 from assay.report.incident_page import incident_page
 from assay.store.ledger import Ledger, read_ledger
@@ -28,6 +30,8 @@ from assay.watch.settings import Settings
 from assay.watch.signal import Item
 
 _HOUR_S = 3600.0
+#: Items that a replay takes at once, and lists of subjects that are remembered.
+_AT_ONCE, _MOST_LISTS = 5000, 1000
 
 
 class Watch:
@@ -50,9 +54,19 @@ class Watch:
         self._goodput = Goodput(self.settings)
         self._ledger = ledger
         self._nodes = tuple(nodes)
+        #: Without nodes by name they are those that the items speak of.
+        self._heard: set[str] = set()
+        self._told: tuple[str, ...] = ()
+        self._known: set[int] = set()
+        self._lists: list[tuple[Subject, ...]] = []
         self._last: dict[str, Incident] = {}
         self._watched_s: float | None = None
-        self._first_s = self._now_s = 0.0
+        self._now_s = 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been taken."""
+        return self._watched_s is None
 
     @property
     def incidents(self) -> tuple[Incident, ...]:
@@ -78,8 +92,10 @@ class Watch:
         entries: list[Entry] = []
         for item in items:
             self._now_s = max(self._now_s, item.time_s)
+            if not self._nodes:
+                self._hear(item)
             if self._watched_s is None:
-                self._watched_s = self._first_s = item.time_s
+                self._watched_s = item.time_s
             new = list(self.machine.feed(item))
             entries += [*new, *self._goodput.feed(item)]
             if isinstance(item, Event) and item.kind == TICK:
@@ -90,15 +106,25 @@ class Watch:
         self._write(entries)
         return changes
 
+    def _hear(self, item: Item) -> None:
+        """Learn the nodes of an item; subjects that come again and again are looked at once."""
+        subjects = (item.subject,) if isinstance(item, Event) else item.subjects
+        if id(subjects) not in self._known:
+            self._heard |= {n for s in subjects for n in self.machine.places.touched(s) if ":" not in n}
+            if not isinstance(item, Event) and len(self._known) < _MOST_LISTS:
+                self._known.add(id(subjects))
+                self._lists.append(subjects)
+
     def _watched(self, now_s: float, *, whole: bool) -> Iterator[Watched]:
         """The time that was watched since the last entry, in full minutes of the clock where `whole`."""
         since_s = self._watched_s if self._watched_s is not None else now_s
         until_s = now_s // MINUTE_S * MINUTE_S if whole else now_s
         if until_s > since_s:
-            # The names once an hour: without them an entry is about the nodes of the one before.
-            named = since_s == self._first_s or since_s // _HOUR_S != until_s // _HOUR_S
-            self._watched_s = until_s
-            yield Watched(from_s=since_s, to_s=until_s, nodes=self._nodes if named else ())
+            # The names when they have changed, and once an hour: else it is about the same nodes.
+            nodes = self._nodes or tuple(sorted(self._heard))
+            named = nodes != self._told or since_s // _HOUR_S != until_s // _HOUR_S
+            self._watched_s, self._told = until_s, nodes
+            yield Watched(from_s=since_s, to_s=until_s, nodes=nodes if named else ())
 
     def _write(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -120,12 +146,13 @@ def settings_of(bounds: Mapping[str, float], *, where: str | None = None) -> Set
 
 def replay(paths: Iterable[Path], *, settings: Settings | None = None, ledger: Path | None = None) -> Watch:
     """Run the machine over recorded events: the same files give the same incidents."""
+    watch = Watch(settings=settings, ledger=Ledger(ledger) if ledger else None)
     # One file keeps its order, so that what came late or twice is met as it was; files are merged by time.
-    items = list(heapq.merge(*map(_recorded, paths), key=lambda item: item.time_s))
-    if not items:
+    items = heapq.merge(*map(_recorded, paths), key=lambda item: item.time_s)
+    while some := list(itertools.islice(items, _AT_ONCE)):
+        watch.take(some)
+    if watch.is_empty:
         raise InputError("no event is in what was given", fix="give JSON lines with events or samples")
-    watch = Watch(settings=settings, ledger=Ledger(ledger) if ledger else None, nodes=_nodes(items))
-    watch.take(items)
     watch.close()
     return watch
 
@@ -138,19 +165,6 @@ def _recorded(path: Path) -> Iterator[Item]:
         raise InputError("not UTF-8 text", where=str(path)) from None
     except OSError as fault:
         raise InputError(f"cannot read: {fault.strerror}", where=str(path)) from None
-
-
-def _nodes(items: Iterable[Item]) -> tuple[str, ...]:
-    """The nodes that recorded items speak of."""
-    places, names = Places(), set[str]()
-    for item in items:
-        if isinstance(item, Event):
-            places.learn(item)
-            names |= places.touched(item.subject)
-        else:
-            for subject in item.subjects:
-                names |= places.touched(subject)
-    return tuple(sorted(n for n in names if ":" not in n))
 
 
 def incidents_in(ledger: Path) -> tuple[Incident, ...]:

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.app.options import failing, json_option
-from assay.app.predict_impact import impact_object, show_impact
 
 if TYPE_CHECKING:
     from assay.api.predicting_fabric import Sized
-    from assay.fabric.failures.sweep import Swept
 
 
 @click.command(name="fabric")
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--radix", type=click.IntRange(min=4), help="Ports of a switch.  [default: the system's]")
 @click.option("--oversubscription", type=float, metavar="K", help="Ports down over ports up of a leaf.")
 @click.option("--planes", type=click.IntRange(1, 8), help="Equal fabrics beside each other.")
-@click.option("--wiring", metavar="KIND", help="rail-optimised, fat-tree or single-switch.")
+@click.option("--wiring", metavar="KIND", help="rail-optimised, fat-tree, dragonfly+, single-switch.")
 @click.option(
     "--from",
     "files",
@@ -44,6 +42,16 @@ if TYPE_CHECKING:
 @click.option("--sharp", is_flag=True, help="Trees that add up in the switches: their limits and their gain.")
 @click.option(
     "--sweep", is_flag=True, help="What the failure of one of each class of link and switch leaves."
+)
+@click.option(
+    "--job",
+    "jobs",
+    multiple=True,
+    metavar="PATTERN:NODES",
+    help="Jobs that share the fabric: all_to_all:node[0-15]; repeat it.",
+)
+@click.option(
+    "--with", "others", multiple=True, metavar="NAME|FILE", help="Other kinds of nodes: who talks to whom."
 )
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it.")
 @click.option(
@@ -74,6 +82,8 @@ def fabric(
     adaptive: bool | None,
     sharp: bool,
     sweep: bool,
+    jobs: tuple[str, ...],
+    others: tuple[str, ...],
     svg: Path | None,
     html: Path | None,
     lang: str,
@@ -84,16 +94,13 @@ def fabric(
     Switches and cables by tier, bisection, hops, latency, oversubscription; of a fabric that was found also
     what its routes carry. Exit code 1 where the cabling has a fault.
     """
-    from assay.api.predicting_fabric import broken_names, size_fabric_of, write_pictures
-    from assay.app.predict_sharp import sharp_object, show_sharp
+    from assay.api.predicting_fabric import answer_questions, broken_names, size_fabric_of, write_pictures
+    from assay.app.predict_fabric_answers import answers_object, show_answers
+    from assay.app.predict_found import show_found
     from assay.errors import InputError
-    from assay.fabric.failures.impact import Conditions, impact
-    from assay.fabric.failures.sweep import sweep_cluster
-    from assay.fabric.sharp_trees import sharp_trees
+    from assay.fabric.failures.impact import Conditions
 
     if files:
-        from assay.app.predict_found import show_found
-
         if system is not None or svg is not None or html is not None:
             raise click.UsageError("--from shows a fabric as found; --cluster, --svg and --html a design")
         return show_found(files, against=against, placement=placement, lang=lang, as_json=as_json)
@@ -103,48 +110,14 @@ def fabric(
         system, nodes, radix=radix, oversubscription=oversubscription, planes=planes, wiring=wiring
     )
     asked = Conditions.of(fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat)
-    cluster = sized.cluster
-    harm = impact(cluster, asked) if asked.any else None
-    swept = tuple(sweep_cluster(cluster, asked.routing)) if sweep else ()
-    tree = sharp_trees(cluster) if sharp else None
+    answers = answer_questions(sized.cluster, asked, sharp=sharp, sweep=sweep, jobs=jobs, others=others)
     write_pictures(sized, svg=svg, html=html, lang=lang, broken=tuple(broken_names(asked)))
     if as_json:
-        answer = _answer(sized) | ({} if harm is None else impact_object(harm))
-        answer |= {"sweep": [_swept(one) for one in swept]} if sweep else {}
-        answer |= {} if tree is None else {"sharp": sharp_object(tree)}
-        click.echo(json.dumps(answer, indent=1))
-        return 0
-    _show(sized)
-    if harm is not None:
-        show_impact(harm)
-    if tree is not None:
-        show_sharp(tree)
-    _show_sweep(swept)
+        click.echo(json.dumps(_answer(sized) | answers_object(answers), indent=1))
+    else:
+        _show(sized)
+        show_answers(answers)
     return 0
-
-
-def _swept(one: Swept) -> dict[str, object]:
-    return {
-        "class": one.name,
-        "count": one.count,
-        "failure": str(one.failure),
-        "remaining_frac": one.left.pattern_frac,
-        "bisection_frac": one.left.bisection_frac,
-        "stranded_flows": one.left.stranded,
-    }
-
-
-def _show_sweep(swept: tuple[Swept, ...]) -> None:
-    if swept:
-        click.echo(
-            f"\n{'one fails of':<16} {'alike':>8} {'ring':>7} {'tree':>7} {'all-to-all':>11} bisection"
-        )
-    for one in swept:
-        part = one.left.pattern_frac
-        click.echo(
-            f"{one.name:<16} {one.count:8,} {part['ring']:7.1%} {part['tree']:7.1%} "
-            f"{part['all_to_all']:11.1%} {one.left.bisection_frac:10.2%}"
-        )
 
 
 def _answer(sized: Sized) -> dict[str, object]:
@@ -171,6 +144,7 @@ def _answer(sized: Sized) -> dict[str, object]:
             "leaf_spine": size.leaf_spine_cables,
             "spine_core": size.spine_core_cables,
             "manager_leaf": size.manager_leaf_cables,
+            "spine_spine": size.global_cables,
         },
         "transceivers": size.transceivers,
         "bisection_Bps": size.bisection_Bps,

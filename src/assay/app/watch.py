@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 @click.option("--node", "mode", flag_value="node", help="Run as this node's exporter for Prometheus.")
 @click.option("--cluster", "mode", flag_value="cluster", help="Watch a cluster; PATH is assay-watch.yaml.")
 @click.option("--replay", "mode", flag_value="replay", help="Run over recorded events; PATHs are JSON lines.")
+@click.option(
+    "--supervise", "mode", flag_value="supervise", help="Run a job, restart it without nodes that fail."
+)
 @click.option("--rules", "mode", flag_value="rules", help="Write Prometheus alerting rules, and end.")
 @click.option("--dashboard", "mode", flag_value="dashboard", help="Write a Grafana dashboard, and end.")
 @click.option(
@@ -96,6 +99,8 @@ def watch(
             host=host, own_network=own_network,
         )  # fmt: skip
     tell = _teller(texts, as_json)
+    if mode == "supervise":
+        return _supervise(paths, tell, for_s)
     if mode == "job":
         from assay.api.following import follow_job
 
@@ -115,6 +120,16 @@ def watch(
     else:
         raise click.UsageError("say what to watch: --job, --node, --cluster or --replay")
     return EXIT_NO if done.incidents else EXIT_OK
+
+
+def _supervise(paths: tuple[Path, ...], tell: Callable[[Change], None], for_s: float | None) -> int:
+    from assay.api.recovering import supervise
+    from assay.codec.watching import load_recovery
+
+    if len(paths) != 1:
+        raise click.UsageError("--supervise takes one file that describes the job")
+    ended = supervise(load_recovery(paths[0]), tell, lambda text: click.echo(text, err=True), for_s=for_s)
+    return EXIT_OK if ended else EXIT_NO
 
 
 def _replay(paths: tuple[Path, ...], ledger: Path | None, texts: Texts, as_json: bool) -> int:

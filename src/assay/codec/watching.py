@@ -58,6 +58,33 @@ class WatchPlan:
     actions: tuple[ActionPlan, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryPlan:
+    """A job that the watch starts, and starts again without a node that failed.
+
+    `command` is run per node, with {node}, {index}, {nnodes}, {head} and {port} filled in; `ask` makes the
+    job save a checkpoint. Below `least_nodes`, or after `most_restarts`, it gives up.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    command: tuple[str, ...]
+    logs: tuple[str, ...]
+    pattern: str | None = None
+    prometheus: str | None = None
+    every_s: float = 5.0
+    ask: tuple[str, ...] = ()
+    ask_s: float = 60.0
+    grace_s: float = 10.0
+    port: int = 29500
+    least_nodes: int = 1
+    most_restarts: int = 10
+    codes: tuple[str, ...] = ()
+    ledger: str = "assay-ledger.jsonl"
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, float] = field(default_factory=dict)
+
+
 class _JobText(FileModel):
     name: str = ""
     logs: list[str] = Field(min_length=1)
@@ -89,6 +116,27 @@ class _WatchText(FileModel):
     cables: list[list[str]] = Field(default_factory=list)
     bounds: dict[str, str | int | float] = Field(default_factory=dict)
     actions: list[_ActionText] = Field(default_factory=list)
+
+
+class _RecoveryText(FileModel):
+    schema_: int = Field(alias="schema")
+    name: str = "job"
+    nodes: list[str] = Field(min_length=1)
+    command: list[str] = Field(min_length=1)
+    logs: list[str] = Field(min_length=1)
+    pattern: str | None = None
+    prometheus: str | None = None
+    every: str = "5 s"
+    ask: list[str] = Field(default_factory=list)
+    ask_wait: str = "60 s"
+    grace: str = "10 s"
+    port: int = 29500
+    least_nodes: int = 1
+    most_restarts: int = 10
+    codes: list[str] = Field(default_factory=list)
+    ledger: str = "assay-ledger.jsonl"
+    addresses: dict[str, str] = Field(default_factory=dict)
+    bounds: dict[str, str | int | float] = Field(default_factory=dict)
 
 
 class _TierText(FileModel):
@@ -124,6 +172,31 @@ def load_watch(source: Path | str, name: str | None = None) -> WatchPlan:
         cables=tuple((c[0], c[-1]) for c in text.cables),
         bounds=read_bounds(document, text.bounds),
         actions=tuple(_action(document, at, a) for at, a in enumerate(text.actions)),
+    )
+
+
+def load_recovery(source: Path | str, name: str | None = None) -> RecoveryPlan:
+    """Read the file of a supervised job. Raises `InputError` with file:line."""
+    document = read_document(source, name)
+    text = read_as(document, _RecoveryText, kind="recovery")
+    return RecoveryPlan(
+        name=text.name,
+        nodes=tuple(text.nodes),
+        command=tuple(text.command),
+        logs=tuple(text.logs),
+        pattern=text.pattern,
+        prometheus=text.prometheus,
+        every_s=_amount(document, "every", text.every, "s"),
+        ask=tuple(text.ask),
+        ask_s=_amount(document, "ask_wait", text.ask_wait, "s"),
+        grace_s=_amount(document, "grace", text.grace, "s"),
+        port=text.port,
+        least_nodes=text.least_nodes,
+        most_restarts=text.most_restarts,
+        codes=tuple(text.codes),
+        ledger=text.ledger,
+        addresses=text.addresses,
+        bounds=read_bounds(document, text.bounds),
     )
 
 

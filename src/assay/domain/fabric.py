@@ -31,6 +31,7 @@ class Wiring(Enum):
     RAIL = "rail-optimised"
     FAT_TREE = "fat-tree"
     SINGLE = "single-switch"
+    DRAGONFLY = "dragonfly+"
     OPAQUE = "opaque"
 
 

@@ -44,7 +44,7 @@ class SharpTrees:
     version: int
     trees: tuple[Tree, ...]
     jobs_at_once: int
-    unplaced: tuple[str, ...]
+    adds_not: tuple[str, ...]
     gain: tuple[tuple[float, float], ...]
 
 
@@ -83,7 +83,7 @@ def sharp_trees(cluster: Cluster) -> SharpTrees:
         version=found[0],
         trees=build_trees(network_of(cluster)),
         jobs_at_once=found[1],
-        unplaced=ADDS_NOT,
+        adds_not=ADDS_NOT,
         gain=_gain(cluster),
     )
 
@@ -96,10 +96,10 @@ def _tree(rail: int, leaves: set[str], above: dict[str, set[str]], adapters: int
         if common:
             root = min(common)
             return Tree(root=root, switches=len(switches) + 1, depth=depth + 1, adapters=adapters)
-        # One switch above each is enough to go on; the fewest that cover all.
-        tier = sorted({min(above[name]) for name in tier if above.get(name)})
-        if not tier or depth > 8:
+        if depth > 8 or not all(above.get(name) for name in tier):
             raise InputError(f"no switch reaches all {len(leaves)} leaves of rail {rail}")
+        # One switch above each is enough to go on; the fewest that cover all.
+        tier = sorted({min(above[name]) for name in tier})
         switches |= set(tier)
         depth += 1
     return Tree(root=tier[0], switches=len(switches), depth=depth, adapters=adapters)

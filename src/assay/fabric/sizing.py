@@ -20,7 +20,8 @@ from assay.errors import InputError
 class FabricSize:
     """Switches by tier and cables by level, all planes together.
 
-    `rails` and `port_Bps` are those of one plane; `bisection_Bps` is one direction across the middle.
+    `rails` and `port_Bps` are those of one plane; `bisection_Bps` is one direction across the middle. A
+    dragonfly+ has `groups` of leaves and spines, and `global_cables` between the spines of different groups.
     """
 
     nodes: int
@@ -38,6 +39,8 @@ class FabricSize:
     port_Bps: float
     planes: int = 1
     ports_per_cable: int = 1
+    groups: int = 1
+    global_cables: int = 0
 
     @property
     def ports_down(self) -> int:
@@ -53,6 +56,8 @@ class FabricSize:
     def pod_leaves(self) -> int:
         """Leaves of one pod of one plane; without a core all leaves are one pod."""
         leaf = self.leaf // self.planes
+        if self.groups > 1:
+            return leaf // self.groups
         return _pod_leaves(leaf, self.rails, self.radix) if self.tiers > 2 else leaf
 
     @property
@@ -64,7 +69,7 @@ class FabricSize:
     def cables(self) -> int:
         """All cables, those to the managing machines among them."""
         levels = self.node_leaf_cables + self.leaf_spine_cables + self.spine_core_cables
-        return levels + self.manager_leaf_cables
+        return levels + self.global_cables + self.manager_leaf_cables
 
     @property
     def transceivers(self) -> int:
@@ -77,12 +82,17 @@ class FabricSize:
     @property
     def bisection_Bps(self) -> float:
         """Bandwidth from one half of the NICs to the other, one direction."""
-        return self.nodes * self.rails * self.planes * self.port_Bps / 2 / self.oversubscription
+        nics = self.nodes * self.rails * self.planes * self.port_Bps / 2 / self.oversubscription
+        if self.groups == 1:
+            return nics
+        half = self.groups // 2
+        pairs = self.groups * (self.groups - 1) // 2
+        return min(nics, self.global_cables / pairs * half * (self.groups - half) * self.port_Bps)
 
     @property
     def most_hops(self) -> int:
         """Switches on the longest shortest path."""
-        return 2 * self.tiers - 1
+        return 4 if self.groups > 1 else 2 * self.tiers - 1
 
     @property
     def oversubscription_by_tier(self) -> dict[str, float]:
@@ -159,6 +169,40 @@ def size_fabric(
     )
 
 
+def size_dragonfly(nodes: int, *, rails: int = 8, radix: int = 64, port_Bps: float = 50e9) -> FabricSize:
+    """A dragonfly+: groups of r/2 leaves and r/2 spines, all joined; spines of all groups joined to each other.
+
+    Between any two groups there are ⌊(r/2)²/(groups − 1)⌋ cables; at most (r/2)² + 1 groups. Source: Shpiner
+    et al., Dragonfly+: low cost topology for scaling datacenters, HiPINEB 2017.
+    """
+    _check(nodes, rails, radix, 1.0, 1)
+    half = radix // 2
+    groups = -(-nodes * rails // half**2)
+    if groups < 2:
+        return size_fabric(nodes, rails=rails, radix=radix, port_Bps=port_Bps, by_rail=False)
+    if groups > half**2 + 1:
+        raise InputError(
+            f"{nodes * rails} ports need {groups} groups, but {radix}-port switches join {half**2 + 1}",
+            fix="use switches of more ports",
+        )
+    return FabricSize(
+        nodes=nodes,
+        rails=rails,
+        radix=radix,
+        tiers=2,
+        leaf=groups * half,
+        spine=groups * half,
+        core=0,
+        node_leaf_cables=nodes * rails,
+        leaf_spine_cables=groups * half**2,
+        spine_core_cables=0,
+        oversubscription=1.0,
+        port_Bps=port_Bps,
+        groups=groups,
+        global_cables=groups * (groups - 1) // 2 * (half**2 // (groups - 1)),
+    )
+
+
 def size_cluster_fabric(cluster: Cluster) -> FabricSize:
     """The fabric of a described cluster; raises `InputError` where it has none that can be drawn."""
     fabric, nics = cluster.fabric, cluster.node.nics
@@ -175,6 +219,8 @@ def size_cluster_fabric(cluster: Cluster) -> FabricSize:
             f"of {fabric.radix} ports",
             fix="write wiring: fat-tree",
         )
+    if fabric.wiring is Wiring.DRAGONFLY:
+        return size_dragonfly(cluster.count, rails=len(nics), radix=fabric.radix, port_Bps=nics[0].rate_Bps)
     return size_fabric(
         cluster.count,
         rails=len(nics),

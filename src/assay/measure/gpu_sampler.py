@@ -83,6 +83,11 @@ def link_facts(context: Context, device: Device) -> None:
         context.fact(key, context.subject, value, "count", reason=reason, source=function)
 
 
+def watched(device: Device) -> GpuSampler:
+    """A sampler of one device."""
+    return GpuSampler(lambda: sample(device))
+
+
 def while_watched(
     context: Context, recipe: dict[str, str | int | float], work: Callable[[], Result]
 ) -> Result:
@@ -92,7 +97,7 @@ def while_watched(
     try:
         with Nvml() as nvml:
             device = device_of(nvml, context)
-            with GpuSampler(lambda: sample(device)) as sampler:
+            with watched(device) as sampler:
                 result = work()
                 link_facts(context, device)
             sampler.record(context, recipe)

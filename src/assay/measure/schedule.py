@@ -81,6 +81,14 @@ def with_room(task: Task, extent: Extent) -> Task:
     return replace(task, deadline_s=max(task.deadline_s, 2 * expected_s(task, extent)))
 
 
+def with_patience(task: Task, *, load: float, cores: float) -> Task:
+    """The task with a longer deadline where `load` processes want to run on `cores`: up to four times.
+
+    Without it a busy machine would be told as one whose ranks hang.
+    """
+    return replace(task, deadline_s=task.deadline_s * min(4.0, max(1.0, load / cores)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """A benchmark in a schedule: what about, rounds in each restart, restarts, and how many of them fit."""

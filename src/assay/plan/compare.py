@@ -14,13 +14,14 @@ from assay.domain.cluster import Cluster
 from assay.domain.criterion import Op, Profile
 from assay.domain.offer import Offer
 from assay.errors import InputError
-from assay.plan.job import Job, network_of
+from assay.plan.job import Job
 from assay.plan.money import Bill, Use, bill
 from assay.plan.ranking import Candidate, rank
 from assay.plan.reliability import Job as FailingJob
 from assay.plan.reliability import Restart, availability_frac, best_interval_s, goodput_frac
 from assay.plan.risk import REPAIR_S
 from assay.plan.storage import TOKEN_BYTES, WEIGHT_BYTES, Checkpoint, Storage, checkpoint, scaled
+from assay.predict.calibration import calibrated_physics, network_of
 from assay.predict.prediction import speedup_frac
 
 #: A spot node whose offer names no mean time between interruptions is taken to last so long.
@@ -187,6 +188,7 @@ def _speedup(found: Platform) -> float | None:
         found.candidate.prediction,
         lambda nodes: network_of(cluster.of(nodes)),
         node_gpus=len(cluster.node.gpus),
+        physics=calibrated_physics(cluster.calibration),
     )
 
 

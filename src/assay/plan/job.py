@@ -9,7 +9,7 @@ from assay.domain.layout import Layout
 from assay.domain.message import Message
 from assay.domain.workload import Workload
 from assay.errors import InputError
-from assay.predict.network import LinkNetwork, Network
+from assay.predict.calibration import calibrated_gpu
 from assay.predict.situation import Situation
 from assay.predict.stack import Stack
 
@@ -41,7 +41,11 @@ class Job:
             )
         batch = self.global_batch or default_batch(self.workload.seq_len, cluster.gpus)
         return Situation(
-            workload=self.workload, layout=Layout(), global_batch=batch, gpu=gpu, stack=self.stack
+            workload=self.workload,
+            layout=Layout(),
+            global_batch=batch,
+            gpu=calibrated_gpu(gpu, cluster.calibration),
+            stack=self.stack,
         )
 
 
@@ -74,11 +78,6 @@ def default_batch(seq_len: int, gpus: int) -> int:
     while odd * twos * 2 * seq_len <= BATCH_TOKENS * 1.5:
         twos *= 2
     return odd * twos
-
-
-def network_of(cluster: Cluster) -> Network:
-    """The links that the predictor's own command uses."""
-    return LinkNetwork.of(cluster)
 
 
 def with_layout(base: Situation, layout: Layout) -> Situation:

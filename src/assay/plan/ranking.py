@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.domain.cluster import Cluster
 from assay.domain.layout import PRECISIONS, Layout
@@ -11,9 +11,10 @@ from assay.domain.message import Message
 from assay.errors import InputError
 from assay.plan.explain import why
 from assay.plan.flags import Flags, flags
-from assay.plan.job import Job, network_of, with_layout
+from assay.plan.job import Job, with_layout
 from assay.plan.search import Found, search
 from assay.plan.space import quick, space_of
+from assay.predict.calibration import calibrated_physics, network_of
 from assay.predict.prediction import Prediction, predict
 from assay.units import show_bytes
 
@@ -70,13 +71,17 @@ def rank(
     """
     base, network = job.on(cluster), network_of(cluster)
     space = space_of(base, cluster.gpus, fixed)
-    found = search(base, quick(space) if small else space, network, progress=progress)
+    physics = calibrated_physics(cluster.calibration)
+    found = search(base, quick(space) if small else space, network, physics=physics, progress=progress)
     if not len(found.points):
         raise _fits_nowhere(job, cluster, found, fixed)
     best_s = float(found.time_s[0])
 
     def candidate(at: int) -> Candidate:
-        one = predict(with_layout(base, found.points.layout(at)), network)
+        one = predict(with_layout(base, found.points.layout(at)), network, physics=physics)
+        # MFU stays against the datasheet where the prediction used measured peaks.
+        peak = cluster.node.gpu.peak(one.peak_dtype) if cluster.node.gpu else None
+        one = replace(one, mfu_frac=one.model_flop_per_s / peak if peak else None)
         return Candidate(
             prediction=one,
             why=why(one, cluster, best_s=best_s),

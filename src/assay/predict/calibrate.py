@@ -1,8 +1,8 @@
 """Fit a cluster's few factors to the readings of a run, and say how well they fit.
 
-Products give one rate factor per dtype, copies of memory one bandwidth factor, collectives a latency and a
-bandwidth factor inside a node and between nodes, the training benchmark the host's launch cost. What takes
-no part in a fit (other kernels, point-to-point copies, the training step) is predicted and shown beside it.
+Products give one rate factor per dtype, copies of memory one bandwidth factor, collectives one latency
+factor and a bandwidth factor each, inside a node and between nodes. What takes no part in a fit (other
+kernels, clocks under load, the training step) is predicted and shown beside it.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.domain.calibration import COLLECTIVES, Calibration, Factor, meaning_of
+from assay.domain.calibration import Calibration, Factor, meaning_of
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
 from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe
-from assay.domain.subject import Subject
 from assay.errors import InputError
-from assay.predict.calibration import COPY_REACH_FRAC, calibrated_gpu, parts_s
+from assay.predict.calibration import COPY_REACH_FRAC, calibrated_gpu
 from assay.predict.kernels import gemm_rates, gemm_time_s
 from assay.predict.local import predict_training
-from assay.predict.network import LinkNetwork, Network
+from assay.predict.network import LinkNetwork
+from assay.predict.network_factors import network_factors, timed_of
+from assay.predict.run_means import Mean, loaded, means_of, shape_of
 from assay.stats import student_t_quantile
 
 Floats = NDArray[np.float64]
@@ -34,11 +35,6 @@ Floats = NDArray[np.float64]
 _DTYPES = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8"}
 #: From so many shapes on a table may be one of kernels timed each alone.
 _MANY_SHAPES = 8
-#: Log errors beyond this count linearly in the fit of the collectives.
-_HUBER = 0.1
-_ROUNDS = 12
-#: No part of a time vanishes altogether.
-_LEAST = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,17 +111,6 @@ class Fit:
         return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Mean:
-    """The mean over restarts of one quantity, recipe and (the slowest) subject; `logs` are the restarts'."""
-
-    quantity: str
-    recipe: Recipe
-    unit: str
-    value: float
-    logs: Floats
-
-
 def calibrate(readings: Sequence[Reading], cluster: Cluster, *, source: str, datasheet: bool = True) -> Fit:
     """Factors of `cluster` from the readings of a run on it; ranks fill its nodes in order.
 
@@ -135,13 +120,13 @@ def calibrate(readings: Sequence[Reading], cluster: Cluster, *, source: str, dat
     gpu = cluster.node.gpu
     if gpu is None:
         raise InputError(f"the GPU of {cluster.id} is not known", fix="name a shipped system with --base")
-    means = _means(readings)
+    means = means_of(readings)
     network = LinkNetwork.of(cluster)
     factors: list[Factor] = []
     missing: list[tuple[str, str]] = []
     factors += _gemm_factors(means, gpu, missing)
     factors += _memory_factor(means, gpu, missing)
-    factors += _network_factors(means, cluster, network, missing)
+    factors += network_factors(means, cluster, network, missing)
     if not factors:
         raise InputError(
             "nothing here tells of products, memory or collectives",
@@ -151,7 +136,7 @@ def calibrate(readings: Sequence[Reading], cluster: Cluster, *, source: str, dat
     calibration = Calibration(source=source, factors=tuple(factors))
     residuals = tuple(
         one
-        for model in (_gemm_residuals, _memory_residuals, _network_residuals)
+        for model in (_gemm_residuals, _clock_residuals, _memory_residuals, _network_residuals)
         for one in model(means, cluster, calibration, datasheet)
     )
     return Fit(
@@ -161,75 +146,17 @@ def calibrate(readings: Sequence[Reading], cluster: Cluster, *, source: str, dat
     )
 
 
-def _means(readings: Iterable[Reading]) -> list[_Mean]:
-    """One mean for each quantity and recipe: the slowest subject's, after its noise is shrunk away.
-
-    A synchronous step waits for the slowest card. The lowest of many noisy means is too low, so each mean is
-    drawn to the median by the part of the spread that restarts explain (James and Stein 1961).
-    """
-    values: dict[tuple[str, Recipe], dict[Subject, list[float]]] = defaultdict(lambda: defaultdict(list))
-    units: dict[tuple[str, Recipe], str] = {}
-    for r in readings:
-        if r.origin is Origin.MEASURED and r.number is not None and r.number > 0:
-            values[r.quantity, r.recipe][r.subject].append(r.number)
-            units[r.quantity, r.recipe] = r.unit
-    found = []
-    for (quantity, recipe), by_subject in values.items():
-        logs = [np.log(several) for several in by_subject.values()]
-        slow_is = -1.0 if quantity.endswith(("time", "latency")) else 1.0
-        at, level = _slowest([slow_is * one for one in logs])
-        found.append(
-            _Mean(
-                quantity=quantity,
-                recipe=recipe,
-                unit=units[quantity, recipe],
-                value=math.exp(slow_is * level),
-                logs=logs[at] - logs[at].mean(),
-            )
-        )
-    return found
-
-
-def _slowest(logs: Sequence[Floats]) -> tuple[int, float]:
-    """Index of the subject with the lowest mean, and its mean drawn to the median."""
-    means = np.array([one.mean() for one in logs])
-    at = int(np.argmin(means))
-    if len(logs) < 3:
-        return at, float(means[at])
-    noise = float(np.mean([one.var(ddof=1) / one.size if one.size > 1 else 0.0 for one in logs]))
-    spread = float(means.var(ddof=1))
-    keep = max(0.0, 1 - noise / spread) if spread > 0 else 0.0
-    middle = float(np.median(means))
-    return at, middle + keep * (float(means[at]) - middle)
-
-
-def _loaded(means: Sequence[_Mean], prefix: str, suffix: str) -> list[_Mean]:
-    """Readings with all ranks at work where there are any, else those that do not say otherwise."""
-    every = [m for m in means if m.quantity.startswith(prefix) and m.quantity.endswith(suffix)]
-    together = [m for m in every if m.recipe.get("load") == "all"]
-    return together or every
-
-
-def shape_of(recipe: Recipe) -> tuple[int, int, int] | None:
-    """(m, n, k) of a recipe's `shape`, or None."""
-    parts = str(recipe.get("shape") or "").split("x")
-    if len(parts) != 3 or not all(part.isdecimal() and int(part) for part in parts):
-        return None
-    m, n, k = map(int, parts)
-    return m, n, k
-
-
-def _gemms(means: Sequence[_Mean]) -> dict[str, list[_Mean]]:
+def _gemms(means: Sequence[Mean]) -> dict[str, list[Mean]]:
     """Rates of products whose shape is known, by dtype of the kernel model."""
-    by_dtype: dict[str, list[_Mean]] = defaultdict(list)
-    for mean in _loaded(means, "gemm.", ".rate"):
+    by_dtype: dict[str, list[Mean]] = defaultdict(list)
+    for mean in loaded(means, "gemm.", ".rate"):
         dtype = _DTYPES.get(mean.quantity.split(".")[1])
         if dtype is not None and shape_of(mean.recipe) is not None:
             by_dtype[dtype].append(mean)
     return by_dtype
 
 
-def _gemm_factors(means: Sequence[_Mean], gpu: Gpu, missing: list[tuple[str, str]]) -> list[Factor]:
+def _gemm_factors(means: Sequence[Mean], gpu: Gpu, missing: list[tuple[str, str]]) -> list[Factor]:
     """Rate factors: the scale of the peak under which the model's rates meet the measured ones."""
     found = []
     by_dtype = _gemms(means)
@@ -245,7 +172,7 @@ def _gemm_factors(means: Sequence[_Mean], gpu: Gpu, missing: list[tuple[str, str
     return found
 
 
-def _gemm_fit(some: Sequence[_Mean], gpu: Gpu, dtype: str) -> tuple[float, Floats, bool]:
+def _gemm_fit(some: Sequence[Mean], gpu: Gpu, dtype: str) -> tuple[float, Floats, bool]:
     """Scale, log errors left, and whether the products were timed at work or each alone.
 
     Tables of many shapes may hold either; the way whose errors are smaller is taken. Few shapes were
@@ -256,9 +183,7 @@ def _gemm_fit(some: Sequence[_Mean], gpu: Gpu, dtype: str) -> tuple[float, Float
     return min(fits, key=lambda fit: float(np.mean(np.abs(fit[1]))))
 
 
-def _gemm_errors(
-    some: Sequence[_Mean], gpu: Gpu, dtype: str, *, sustained: bool
-) -> Callable[[float], Floats]:
+def _gemm_errors(some: Sequence[Mean], gpu: Gpu, dtype: str, *, sustained: bool) -> Callable[[float], Floats]:
     """log(measured rate / model's rate) of every shape, by the scale of the peak."""
     shapes = np.array([shape_of(mean.recipe) for mean in some], float).T
     measured = np.array([mean.value for mean in some])
@@ -289,7 +214,7 @@ def _scale_of(errors: Callable[[float], Floats]) -> tuple[float, Floats]:
     return scale, left
 
 
-def _factor(name: str, value: float, left: Floats, behind: Sequence[_Mean]) -> Factor:
+def _factor(name: str, value: float, left: Floats, behind: Sequence[Mean]) -> Factor:
     """A factor with its 95 % interval: over several recipes from their scatter, else from the restarts'."""
     scatter = left if left.size > 2 else behind[0].logs
     if scatter.size < 2:
@@ -304,8 +229,8 @@ def _factor(name: str, value: float, left: Floats, behind: Sequence[_Mean]) -> F
     )
 
 
-def _memory_factor(means: Sequence[_Mean], gpu: Gpu, missing: list[tuple[str, str]]) -> list[Factor]:
-    copies = _loaded(means, "memory.", ".bandwidth")
+def _memory_factor(means: Sequence[Mean], gpu: Gpu, missing: list[tuple[str, str]]) -> list[Factor]:
+    copies = loaded(means, "memory.", ".bandwidth")
     if not copies:
         missing.append(("memory.bandwidth", "no copy or triad of device memory was measured"))
         return []
@@ -314,105 +239,8 @@ def _memory_factor(means: Sequence[_Mean], gpu: Gpu, missing: list[tuple[str, st
     return [_factor("memory.bandwidth", value, logs - math.log(value), copies)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Timed:
-    """A collective's measured time beside its model's latency and transfer, and whether it crosses nodes."""
-
-    mean: _Mean
-    first_s: float
-    rest_s: float
-    far: bool
-
-
-def _timed(means: Sequence[_Mean], cluster: Cluster, network: Network) -> list[_Timed]:
-    width = len(cluster.node.gpus)
-    found = []
-    for mean in means:
-        parts = mean.quantity.split(".")
-        size, ranks = mean.recipe.get("bytes"), mean.recipe.get("ranks")
-        usable = parts[0] == "collective" and parts[-1] == "time" and parts[1] in COLLECTIVES
-        steady = mean.recipe.get("method") == "pipelined" and mean.recipe.get("statistic") == "mean"
-        if not (usable and steady and isinstance(size, int) and isinstance(ranks, int) and ranks > 1):
-            continue
-        first, rest = parts_s(network, parts[1], float(size), ranks, 1)
-        found.append(
-            _Timed(
-                mean=mean, first_s=first.item(), rest_s=rest.item(), far=ranks > width * cluster.domain_nodes
-            )
-        )
-    return found
-
-
-def _network_factors(
-    means: Sequence[_Mean], cluster: Cluster, network: Network, missing: list[tuple[str, str]]
-) -> list[Factor]:
-    timed = _timed(means, cluster, network)
-    found: list[Factor] = []
-    for place, far in (("node", False), ("network", True)):
-        here = [one for one in timed if one.far is far]
-        if here:
-            found += _place_factors(place, here)
-        else:
-            missing.append((f"{place}.bandwidth", f"no collective {'between' if far else 'inside'} nodes"))
-    return found
-
-
-def _place_factors(place: str, here: Sequence[_Timed]) -> list[Factor]:
-    """One latency and each operation's bandwidth by least squares of relative errors, outliers counting less.
-
-    t = a·latency + transfer/b is linear in a and every 1/b. What the sizes do not tell stays as the model has
-    it: a factor is free where its part is a fifth or more of some time.
-    """
-    ops = sorted({one.mean.quantity.split(".")[1] for one in here})
-    names = [f"{place}.latency", *(f"{place}.{op}.bandwidth" for op in ops)]
-    wanted = np.array([one.mean.value for one in here])
-    parts = np.zeros((len(here), len(names)))
-    parts[:, 0] = [one.first_s for one in here]
-    for row, one in enumerate(here):
-        parts[row, 1 + ops.index(one.mean.quantity.split(".")[1])] = one.rest_s
-    share = parts / parts.sum(axis=1, keepdims=True)
-    free = [at for at in range(len(names)) if share[:, at].max() > 0.2]
-    if len(free) > len(here):
-        free.remove(0)
-    values, spread = _relative_fit(parts / wanted[:, None], free)
-    found = []
-    for at in free:
-        value, low, high = values[at], values[at] - spread[at], values[at] + spread[at]
-        told = math.isfinite(low) and low > 0
-        if at:
-            value, low, high = 1 / value, 1 / high, 1 / low if told else math.nan
-        n = int((parts[:, at] > 0).sum())
-        ends = {"low": low, "high": high} if told else {}
-        found.append(Factor(name=names[at], value=value, n=n, **ends))
-    return found
-
-
-def _relative_fit(parts: Floats, free: Sequence[int]) -> tuple[list[float], list[float]]:
-    """Coefficients near which parts·x = 1, and the half-widths of their 95 % intervals (NaN: not known)."""
-    count = parts.shape[1]
-    values = np.ones(count)
-    kept = [at for at in range(count) if at not in free]
-    goal = 1 - parts[:, kept].sum(axis=1)
-    matrix = parts[:, list(free)]
-    weight = np.ones(len(parts))
-    for _ in range(_ROUNDS):
-        root = np.sqrt(weight)[:, None]
-        solution = np.linalg.lstsq(matrix * root, goal * root[:, 0], rcond=None)[0]
-        values[list(free)] = np.maximum(solution, _LEAST)
-        errors = parts @ values - 1
-        weight = _HUBER / np.maximum(np.abs(errors), _HUBER)
-    spread = np.full(count, np.nan)
-    df = len(parts) - len(free)
-    if df > 0:
-        gram = matrix.T @ (matrix * weight[:, None])
-        variance = float((weight * errors**2).sum()) / df
-        deviation = np.sqrt(np.diag(np.linalg.pinv(gram)) * variance)
-        spread[list(free)] = student_t_quantile(0.975, df) * deviation
-    return values.tolist(), spread.tolist()
-
-
 def _gemm_residuals(
-    means: Sequence[_Mean], cluster: Cluster, calibration: Calibration, datasheet: bool
+    means: Sequence[Mean], cluster: Cluster, calibration: Calibration, datasheet: bool
 ) -> Iterable[Residual]:
     gpu = cluster.node.gpu
     for dtype, some in _gemms(means).items():
@@ -426,24 +254,36 @@ def _gemm_residuals(
             yield _residual(mean, old if datasheet else None, new)
 
 
+def _clock_residuals(
+    means: Sequence[Mean], cluster: Cluster, calibration: Calibration, datasheet: bool
+) -> Iterable[Residual]:
+    """The clock under load, against the datasheet's times the rate factor: what of it the clock explains."""
+    gpu, rate = cluster.node.gpu, calibration.get("gemm.bf16.rate")
+    clock_Hz = None if gpu is None else gpu.tensor_clock_Hz or gpu.boost_clock_Hz
+    if rate is None or clock_Hz is None or not datasheet:
+        return
+    for mean in loaded(means, "gpu.sm_clock", ""):
+        yield _residual(mean, clock_Hz, clock_Hz * rate.value, fitted=False)
+
+
 def _memory_residuals(
-    means: Sequence[_Mean], cluster: Cluster, calibration: Calibration, datasheet: bool
+    means: Sequence[Mean], cluster: Cluster, calibration: Calibration, datasheet: bool
 ) -> Iterable[Residual]:
     """Copies, and beside them the memory-bound kernels, which take no part in the fit."""
     gpu = cluster.node.gpu
     if gpu is None or calibration.get("memory.bandwidth") is None:
         return
     for prefix in ("memory.", "kernel."):
-        for mean in _loaded(means, prefix, ".bandwidth"):
+        for mean in loaded(means, prefix, ".bandwidth"):
             before = COPY_REACH_FRAC * gpu.memory_Bps
             after = before * calibration.value("memory.bandwidth")
             yield _residual(mean, before if datasheet else None, after, fitted=prefix == "memory.")
 
 
 def _network_residuals(
-    means: Sequence[_Mean], cluster: Cluster, calibration: Calibration, datasheet: bool
+    means: Sequence[Mean], cluster: Cluster, calibration: Calibration, datasheet: bool
 ) -> Iterable[Residual]:
-    for one in _timed(means, cluster, LinkNetwork.of(cluster)):
+    for one in timed_of(means, cluster, LinkNetwork.of(cluster)):
         place, op = "network" if one.far else "node", one.mean.quantity.split(".")[1]
         latency, bandwidth = (
             calibration.value(f"{place}.latency"),
@@ -480,7 +320,7 @@ def _training_residuals(readings: Sequence[Reading]) -> list[Residual]:
     return found
 
 
-def _residual(mean: _Mean, before: float | None, after: float, *, fitted: bool = True) -> Residual:
+def _residual(mean: Mean, before: float | None, after: float, *, fitted: bool = True) -> Residual:
     return Residual(
         quantity=mean.quantity,
         recipe=mean.recipe,

@@ -96,11 +96,11 @@ class Linear:
 
 
 def _pull(weights: Floats) -> Floats:
-    """The prior on the numbers' logs as a matrix: evidence of `PRIOR_ROWS` rows, numbers of a kind together."""
+    """The prior on the numbers' logs as a matrix: as evidence of `PRIOR_ROWS` rows, one kind together."""
     rows = float((weights > 0).sum())
     # Without any row the prior alone decides.
     mean = float(weights.sum()) / rows if rows else 1.0
-    return PRIOR_ROWS * mean * HUBER**2 * np.linalg.inv(Physics.covariance())
+    return np.asarray(PRIOR_ROWS * mean * HUBER**2 * np.linalg.inv(Physics.covariance()), np.float64)
 
 
 def _gauss_newton(jacobian: Floats, base: Floats, weights: Floats, away: Floats) -> Floats:

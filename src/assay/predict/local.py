@@ -3,7 +3,7 @@
 No number is fitted to step time. The terms, for a decoder of L layers, width H, V words, on T tokens a rank:
 
 - matrix products: 6·(12·L·H² + H·V)·T FLOP at the rate of linear layers as training runs them (forward,
-  both gradients, new memory for every result), all ranks at once; without that reading, at that of one product;
+  both gradients, new memory for every result), all ranks at once; without that reading, at one product's;
 - attention: 12·L·H·S·T FLOP (as `training.model_flop_per_s` counts), at the rate of one product;
 - cross-entropy: 6 passes over the T × V logits in fp32, at the bandwidth of that kernel;
 - elementwise: per layer and token 58·H elements (norms 12, residuals 10, GELU over 4·H 20, the layouts of

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-#: Numbers that are one thing on several generations of devices, and how much of the prior's variance they share.
-_KINDS = ("traffic_", "cast_", "tp_")
+#: Numbers that are one thing on several generations, and how much of the prior's variance they share.
+_KINDS = ("traffic_", "cast_")
 _SHARED_FRAC = 0.8
 
 
@@ -126,38 +126,38 @@ class Physics:
 #: The fit that predictions use.
 FITTED = Physics(
     gemm_ampere=1.06,
-    gemm_hopper=1.01,
-    gemm_hopper_fp8=1.04,
-    gemm_blackwell=1.13,
-    gemm_blackwell_fp8=1.03,
-    gemm_fp4=0.985,
-    power=0.918,
+    gemm_hopper=0.996,
+    gemm_hopper_fp8=1.02,
+    gemm_blackwell=1.12,
+    gemm_blackwell_fp8=1.02,
+    gemm_fp4=0.967,
+    power=0.902,
     attention=1.15,
-    attention_blackwell=0.823,
+    attention_blackwell=0.832,
     flash_ampere=0.8,
     flash_hopper=1.6,
     flash1_ampere=1.09,
-    flash1_hopper=2.4,
-    attention_backward=3.06,
+    flash1_hopper=2.41,
+    attention_backward=3.1,
     flash_backward=2.9,
-    flash1_backward=3.35,
-    unfused=0.839,
-    traffic_ampere=1.16,
-    traffic_hopper=1.34,
-    traffic_blackwell=1.24,
-    cast_hopper=1.38,
-    cast_blackwell=1.19,
-    host=1.07,
-    kernel_gap_us=1.75,
-    tp_ampere=1.23,
-    tp_later=1.27,
-    dp=1.25,
-    pp=1.07,
-    ep=1.76,
+    flash1_backward=3.34,
+    unfused=0.847,
+    traffic_ampere=1.17,
+    traffic_hopper=1.37,
+    traffic_blackwell=1.28,
+    cast_hopper=1.48,
+    cast_blackwell=1.28,
+    host=1.08,
+    kernel_gap_us=1.71,
+    tp_ampere=1.07,
+    tp_later=1.21,
+    dp=1.24,
+    pp=1.08,
+    ep=2.13,
     cp=1.0,
-    tail=0.13,
-    permute=1.62,
-    optimizer=0.961,
-    jitter_frac=0.00519,
-    step=1.18,
+    tail=0.147,
+    permute=1.89,
+    optimizer=0.948,
+    jitter_frac=0.00503,
+    step=1.16,
 )

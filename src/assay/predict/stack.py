@@ -41,8 +41,9 @@ class Stack:
     by tensor. `fp8_weight_gather` gathers weights in one byte.
 
     Memory: `recomputes` says that whole layers are recomputed unless a user chooses otherwise, as the usual
-    configurations of JAX do. `eager_saves` says that each PyTorch operation keeps its own tensors, and that gradients are
-    dropped between steps. `optimizer_bytes` per weight are read and written by an optimizer step.
+    configurations of JAX do. `eager_saves` says that each PyTorch operation keeps its own tensors, and that
+    gradients are dropped between steps. `optimizer_bytes` per weight are read and written by an optimizer
+    step.
     """
 
     id: str
@@ -109,7 +110,7 @@ STACKS: dict[str, Stack] = {
             id="megatron-2022",
             name="Megatron-LM 2022",
             attention="unfused",
-            passes=1.6,
+            passes=1.4,
             layer_kernels=35.0,
             grads_overlap=False,
             params_overlap=False,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from assay.catalog.messages import Texts
 from assay.fabric.collective import CollectiveTimes
 from assay.report.charts import Point, Words, lines
 from assay.report.page import LANG, embedded, page_environment
+from assay.units import percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,8 @@ class SizeRow:
     busbw_Bps: float
     choice: str
     bound_by: str
+    measured_s: float | None
+    error_frac: float | None
 
 
 def render_collective(
@@ -31,11 +34,12 @@ def render_collective(
     *,
     cluster: str,
     library: str,
+    measured_s: Mapping[int, float],
     assay_version: str,
     answer_json: str | None = None,
 ) -> str:
     """The page as text. Needs the report extra."""
-    rows = list(_rows(times))
+    rows = list(_rows(times, measured_s))
     env = page_environment(texts)
     page = env.get_template("collective.html.j2").render(
         lang=LANG[texts.lang],
@@ -47,15 +51,18 @@ def render_collective(
         nodes=int(times.nodes.flat[0]),
         best=max(row.busbw_Bps for row in rows),
         rows=rows,
+        percent=percent,
+        compared=bool(measured_s),
         picture=_curve(rows, times.op, texts) if len(rows) > 1 else None,
         extrapolated=times.extrapolated,
     )
     return embedded(answer_json, str(page))
 
 
-def _rows(times: CollectiveTimes) -> Iterator[SizeRow]:
+def _rows(times: CollectiveTimes, measured_s: Mapping[int, float]) -> Iterator[SizeRow]:
     algbw, busbw = times.algbw_Bps, times.busbw_Bps
     for at in range(times.bytes.size):
+        seconds = measured_s.get(int(times.bytes[at]))
         yield SizeRow(
             bytes=float(times.bytes[at]),
             time_s=float(times.time_s[at]),
@@ -65,6 +72,8 @@ def _rows(times: CollectiveTimes) -> Iterator[SizeRow]:
             busbw_Bps=float(busbw[at]),
             choice=f"{times.algorithm[at]}/{times.protocol[at]}".strip("/"),
             bound_by=str(times.bound_by[at]),
+            measured_s=seconds,
+            error_frac=None if seconds is None else float(times.time_s[at]) / seconds - 1,
         )
 
 
@@ -80,6 +89,12 @@ def _curve(rows: list[SizeRow], op: str, texts: Texts) -> str:
         )
         for row in rows
         if row.bytes > 0 and row.time_s > 0
+    ]
+    line = texts.label("report.measured")
+    points += [
+        Point(line=line, x=row.bytes, y=row.busbw_Bps * row.time_s / row.measured_s)
+        for row in rows
+        if row.measured_s
     ]
     words = Words(
         name="busbw",

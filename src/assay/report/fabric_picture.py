@@ -217,7 +217,11 @@ class _Drawing:
             over=f"{size.oversubscription:g}:1",
             radix=size.radix,
         )
-        return [first, say("fabric.planes").format(planes=size.planes)] if size.planes > 1 else [first]
+        more = [say("fabric.planes").format(planes=size.planes)] if size.planes > 1 else []
+        if size.groups > 1:
+            each = size.global_cables // (size.groups * (size.groups - 1) // 2)
+            more.append(say("fabric.groups").format(groups=size.groups, cables=each))
+        return [first, *more]
 
     def _y(self, tier: float) -> float:
         return self.top + (self.tiers - tier) * _ROW

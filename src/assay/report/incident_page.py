@@ -24,9 +24,10 @@ def incident_page(incidents: Sequence[Incident], story: Sequence[Change], texts:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    steps: dict[str, list[Change]] = defaultdict(list)
+    steps: dict[str, list[tuple[Change, str]]] = defaultdict(list)
     for change in story:
-        steps[change.incident.id].append(change)
+        before = steps[change.incident.id][-1:]
+        steps[change.incident.id].append((change, _news(change, before[0][0] if before else None)))
     page = env.get_template("incidents.html.j2")
     return (
         str(
@@ -46,3 +47,10 @@ def incident_page(incidents: Sequence[Incident], story: Sequence[Change], texts:
         )
         + "\n"
     )
+
+
+def _news(change: Change, before: Change | None) -> str:
+    """What a change brought: the findings that the incident did not have before, else its cause."""
+    known = {(f.code, f.subject) for f in before.incident.findings} if before else set()
+    new = [f for f in change.incident.findings if (f.code, f.subject) not in known]
+    return ", ".join(f"{f.code} {f.subject}" for f in new or [change.incident.lead])

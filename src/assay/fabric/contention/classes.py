@@ -42,6 +42,11 @@ class Shares:
         """The share of the slowest flow, which a collective waits for."""
         return float(self.rate_Bps.min(initial=np.inf))
 
+    def slowest_of_Bps(self, tiers: Tiers, job: Flows) -> float:
+        """The share of the slowest flow of one of the jobs."""
+        between, *_ = demand(tiers, job)
+        return float(self.rate_Bps[between[self.source, self.target] > 0].min(initial=np.inf))
+
 
 def shares(tiers: Tiers, jobs: Sequence[Flows]) -> Shares:
     """Max-min fair shares of all flows of some jobs that run at once on an adaptively routed plane.

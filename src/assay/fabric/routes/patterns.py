@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.domain.subject import natural_key
 from assay.errors import InputError, unknown_name
 from assay.fabric.topology.network import Device, plain_name
 
@@ -53,7 +54,7 @@ class Flows:
 
 
 def flows(pattern: str, adapters: Sequence[Device], nodes: Sequence[str] | None = None) -> Flows:
-    """The flows of a pattern over `nodes` in their order (all, in the file's order), rail by rail.
+    """The flows of a pattern over `nodes` in their order (all, in the order of their names), rail by rail.
 
     Ring: to the next node. Tree: a binary tree, both ways. All-to-all: to every other node on the same rail,
     as NCCL sends it with PXN; adapters without a rail talk to all. Incast: all to the first.
@@ -98,7 +99,7 @@ def _rails(adapters: Sequence[Device], nodes: Sequence[str] | None) -> list[Ints
             raise InputError("a node stands twice in the placement", fix="name each node once")
         order = [plain[plain_name(name)] for name in nodes]
     else:
-        order = list(by_node)
+        order = sorted(by_node, key=natural_key)
     rails: dict[int, list[int]] = {}
     for name in order:
         for at in by_node[name]:

@@ -1,4 +1,4 @@
-"""A sized fat tree, cable by cable.
+"""A sized fat tree or dragonfly+, cable by cable.
 
 Down ports of a leaf come first, then its ports up; spines and cores number theirs in the order in which the
 switches below are cabled. A leaf's ports up go round the spines of its pod, a pod's ports up round the cores.
@@ -90,12 +90,30 @@ def _plane(
         for port in range(size.ports_up):
             spine = spines[pod * each + (within * size.ports_up + port) % each]
             yield cable(leaf, spine, 1, size.ports_down + 1 + port)
+    if size.groups > 1:
+        yield from _between_groups(size, spines, cable)
     if size.tiers == 2:
         return
     half = size.radix // 2
     for number, spine in enumerate(spines):
         for port in range(half):
             yield cable(spine, cores[(number * half + port) % len(cores)], 1, half + 1 + port)
+
+
+def _between_groups(
+    size: FabricSize, spines: list[str], cable: Callable[[str, str, int, int], Cable]
+) -> Iterator[Cable]:
+    """The cables of a dragonfly+ between groups: each pair has as many, dealt over the spines of both."""
+    half, each = size.radix // 2, len(spines) // size.groups
+    pairs = size.groups * (size.groups - 1) // 2
+    dealt = [0] * size.groups
+    for first in range(size.groups):
+        for second in range(first + 1, size.groups):
+            for _ in range(size.global_cables // pairs):
+                ends = [spines[group * each + dealt[group] % each] for group in (first, second)]
+                dealt[first] += 1
+                dealt[second] += 1
+                yield cable(ends[0], ends[1], half + 1, half + 1)
 
 
 def _one(device: str, leaf: str, plane: int, cable: Callable[[str, str, int, int], Cable]) -> Cable:

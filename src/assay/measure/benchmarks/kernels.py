@@ -230,7 +230,7 @@ def _linear(context: Context) -> _Kernel:
     def run() -> None:
         for tensor in (x, *up.parameters(), *down.parameters()):
             tensor.grad = None
-        with torch.autocast(context.device.type, torch_dtype("bf16"), enabled=context.on_gpu):
+        with torch.autocast(x.device.type, torch_dtype("bf16"), enabled=context.on_gpu):
             last["y"] = down(up(x))
         last["y"].backward(seed)
 

@@ -104,6 +104,12 @@ class Pairs:
         now = set(culprits(bad, {_ends(s) for s in fresh})) if bad else set()
         yield from self._told(item, test, now, fresh)
 
+    def _bound(self, test: _Test, usual: list[float]) -> float | None:
+        """What the bad value is held against: the bound of clocks, else the usual value."""
+        if test.code == "CLOCK_OFFSET":
+            return self._settings.clock_offset_s
+        return statistics.median(usual) if usual else None
+
     def _take(self, metric: str, link: _Link, value: float, time_s: float) -> None:
         link.time_s, link.value = time_s, value
         if metric == "pair_lost_frac":
@@ -134,7 +140,7 @@ class Pairs:
             usual = [v for link in of_it for v in link.usual]
             yield raised(
                 test.code, _named(test, subject), item.time_s, test.because, node=subject.ends[0],
-                links=len(of_it), value=_worst(of_it), bound=statistics.median(usual) if usual else None,
+                links=len(of_it), value=_worst(of_it), bound=self._bound(test, usual),
                 unit=test.unit,
             )  # fmt: skip
         for subject in sorted(standing - now):

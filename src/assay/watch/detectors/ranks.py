@@ -20,6 +20,7 @@ _GATHER_S = 1.5
 #: A rank that left alone: its siblings have stayed so long.
 _ALONE_S = 3.0
 _STOPPED = 1.0
+_SAID = ("rank_exited", "peer_closed", "job_started", "job_ended")
 
 
 @detector("rank-stopped", reads=("rank_state",), codes=("RANK_STOPPED",), false_alarms_per_subject_day=1e-6)
@@ -49,7 +50,7 @@ class RankStopped:
 
 @detector(
     "rank-lost",
-    reads=("rank_state", "rank_exited", "peer_closed", "job_started", "job_ended", TICK),
+    reads=("rank_state", "node_up", "rank_placed", *_SAID, TICK),
     codes=("RANK_LOST",),
     false_alarms_per_subject_day=1e-4,
 )
@@ -66,11 +67,18 @@ class RankLost:
         self._present: tuple[Subject, ...] = ()
         self._gone_s: dict[Subject, float] = {}
         self._on: set[Subject] = set()
+        self._node_of: dict[Subject, str] = {}
+        self._down: set[str] = set()
 
     def feed(self, item: Item) -> Iterator[Signal]:
         """States of ranks, what launchers and survivors say, or a second that has passed."""
         if isinstance(item, Samples):
-            yield from self._states(item)
+            if item.metric == "rank_state":
+                yield from self._states(item)
+            else:
+                self._down = {s.name for s, up in zip(item.subjects, item.values, strict=True) if not up}
+        elif item.kind == "rank_placed":
+            self._node_of[item.subject] = str(item.details.get("node", ""))
         elif item.kind == "rank_exited":
             if item.details.get("code") not in (0, None) and item.subject not in self._on:
                 self._on.add(item.subject)
@@ -108,7 +116,9 @@ class RankLost:
 
     def _look(self, now_s: float) -> Iterator[Signal]:
         for subject, since_s in sorted(self._gone_s.items()):
-            if now_s - since_s >= _ALONE_S and subject not in self._on:
+            if self._node_of.get(subject) in self._down:
+                self._gone_s[subject] = now_s  # its node does not answer, so nothing is known of it
+            elif now_s - since_s >= _ALONE_S and subject not in self._on:
                 self._on.add(subject)
                 yield raised("RANK_LOST", subject, now_s, "rank_gone", siblings=len(self._present))
         if self._complaints and now_s - self._complaints[0][0] >= _GATHER_S:
