@@ -74,6 +74,7 @@ METRICS = (
     _gpu("gpu_pcie_width_frac", "pcie_width_ratio", "PCIe lanes in use over lanes there are."),
     _gpu("gpu_pcie_replays_total", "pcie_replays_total", "PCIe packets sent again.",
          "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"),
+    _gpu("gpu_last_xid", "last_xid", "The last Xid that the kernel told of it.", "DCGM_FI_DEV_XID_ERRORS"),
     _port("port_up", "up", "1 while the port is active.", f"{_IB}_state_id == bool 4"),
     _port("port_rate_Bps", "rate_bytes_per_second", "Rate of the link.", f"{_IB}_rate_bytes_per_second"),
     _port("port_symbol_errors_total", "symbol_errors_total", "Symbol errors.", f"{_IB}_symbol_error_total"),
