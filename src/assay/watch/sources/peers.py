@@ -79,7 +79,7 @@ class Peers:
             threading.Thread(target=run, name=f"peers {run.__name__}", daemon=True).start()
 
     def values(self) -> Iterator[tuple[str, Subject, float]]:
-        """What the last burst to each peer told; a peer that does not answer has lost all, and no more."""
+        """What the last burst to each peer told; a peer that answers no longer has lost all."""
         for name, told in self._told.items():
             subject = self._subjects[name]
             for metric, value in (
@@ -175,8 +175,10 @@ class Peers:
             if time.perf_counter() - sent.at_s > _LOST_S:
                 del self._turns[turn]
                 for peer, name in sent.names.items():
-                    lost = sum(1 for of, _ in sent.open if of == peer)
-                    self._told[name].lost_frac = lost / _BURST
+                    lost, told = sum(1 for of, _ in sent.open if of == peer), self._told[name]
+                    # A peer that has never answered is not there yet, which is no loss on the way to it.
+                    if lost < _BURST or not math.isnan(told.lost_frac):
+                        told.lost_frac = lost / _BURST
 
     def _rate(self, name: str) -> None:
         told = self._told[name]
