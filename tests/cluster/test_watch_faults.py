@@ -208,7 +208,7 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_d
 
         @contextlib.contextmanager
         def starve() -> Iterator[None]:
-            quota(watched.ranks[2].pid, 0.05)
+            quota(watched.ranks[2].pid, 0.03)
             yield
 
         @contextlib.contextmanager
@@ -229,7 +229,7 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_d
         )
         missed = []
         for fault, code, subject in faults:
-            begin_s = time.monotonic()
+            begin_s, step = time.monotonic(), watched.step()
             with fault():
                 try:
                     at_s = watched.until(
@@ -240,7 +240,8 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_d
                 except AssertionError as lack:
                     missed.append(str(lack))
                 else:
-                    print(f"{fault.__name__}: {code} {subject} after {at_s - begin_s:.1f} s")
+                    steps = watched.step() - step
+                    print(f"{fault.__name__}: {code} {subject} after {at_s - begin_s:.1f} s, {steps} steps")
             if fault not in (starve, kill):
                 with contextlib.suppress(AssertionError):
                     watched.quiet()
