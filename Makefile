@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN ?= qualify-$(shell date +%Y%m%dT%H%M%S)
 
-.PHONY: qualify test lint cluster-test soak-test bench validate circle messages clean
+.PHONY: qualify test lint cluster-test soak-test fuzz bench validate circle messages clean
 
 $(VENV)/.measure: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "assay needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -31,12 +31,20 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy --strict src/assay
 	$(BIN)/lint-imports
 
-# Real faults on four hosts made of network namespaces, under torchrun, ssh and Slurm; needs root.
+# Every real fault on four hosts made of network namespaces, under torchrun, ssh and Slurm; needs root.
+# `make test` runs the most of them.
 cluster-test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "cluster and not soak"
+	$(BIN)/python -m pytest -m "not soak" tests/cluster tests/testbed
 
 soak-test: $(VENV)/.dev
 	$(BIN)/python -m pytest -s -m soak
+
+# An occasional job: coverage-guided fuzzing of what the doctor reads, FUZZ_S seconds long.
+FUZZ_S ?= 600
+fuzz: $(VENV)/.dev
+	@if $(BIN)/pip install --quiet --disable-pip-version-check atheris; then \
+	  $(BIN)/python fuzz/doctor.py -max_total_time=$(FUZZ_S); \
+	else echo "optional: atheris cannot be installed for this Python; nothing was fuzzed"; fi
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

@@ -22,15 +22,8 @@ settings.register_profile(
 settings.load_profile("assay")
 
 
-#: Folders whose tests build a cluster of network namespaces or a Slurm: `make cluster-test`.
-_CLUSTER = ("cluster", "testbed")
 #: Folders whose tests start real ranks: one after another, in one process, so that they have cores to run on.
-_RANKS = ("app", "measure")
-
-
-def pytest_itemcollected(item):
-    if item.path.parent.name in _CLUSTER:
-        item.add_marker(pytest.mark.cluster)
+_RANKS = ("app", "measure", "cluster", "testbed")
 
 
 class FilesAndRanks(LoadScopeScheduling):

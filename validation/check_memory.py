@@ -13,7 +13,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "predict"))
 
-from test_memory import predicted_and_tracked
+from test_rank_memory import predicted_and_tracked
 
 #: (layers, hidden, heads, key-value heads, feed-forward, gated, tokens, batch, ranks, recompute, rounds)
 LAYOUTS = [

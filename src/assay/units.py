@@ -222,6 +222,13 @@ def show(value: float | str | None, unit: str, *, digits: int = 3) -> str:
     return f"{_round(value, digits)} {unit}"
 
 
+def percent(value: float | None, *, sign: bool = False) -> str:
+    """A fraction as people read an error or a share, to a tenth of a percent: 4.7%, +4.7%."""
+    if value is None:
+        return "–"
+    return f"{value:+.1%}" if sign else f"{value:.1%}"
+
+
 def show_bytes(value: float) -> str:
     """Whole binary multiples as such (16 MiB), anything else decimal (640 GB)."""
     for factor, prefix in ((2.0**40, "Ti"), (2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki")):

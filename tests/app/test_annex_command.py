@@ -43,3 +43,28 @@ def test_a_profile_that_physics_forbids_cannot_be_signed(tmp_path):
     ended = assay("annex", "--profile", profile, "--claims", PROMISES)
     assert ended.code == 2
     assert "fix" in ended.err
+
+
+def test_a_run_records_the_annex_that_it_was_made_under(tmp_path):
+    files = [tmp_path / f"annex{n}.md" for n in (1, 2)]
+    for restarts, file in enumerate(files, 1):
+        words = ("--profile", "self", "--claims", PROMISES, "--restarts", restarts, "--out", file, "--json")
+        assert assay("annex", *words).code == 0
+    run = tmp_path / "run"
+    made = assay(
+        "qualify", "--suite", "quick", "--only", "bitwise", "--annex", files[0], "--out", run, "--json"
+    )
+    assert made.json["profile"] == "self"
+    alone = assay("verify", run, "--json").json
+    under = assay("verify", run, "--annex", files[0], "--json").json
+    assert alone["recorded_annex"] == under["annex"]["digest"]
+    assert under["annex"]["is_another"] is False
+    clauses = {c["id"]: (c["followed"], c["restarts"]) for c in under["annex"]["clauses"]}
+    assert clauses["outputs-alike"] == ("yes", 1)
+    other = assay("verify", run, "--annex", files[1], "--json")
+    assert other.code == 1
+    assert other.json["annex"]["is_another"] is True
+    assert "another annex" in assay("verify", run, "--annex", files[1]).out
+    twice = assay("qualify", "--annex", files[0], "--profile", "self")
+    assert twice.code == 2
+    assert "leave --profile and --claims out" in twice.err

@@ -171,3 +171,40 @@ def test_help_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("[]\n")
+
+
+def test_a_budget_prints_the_schedule_first_and_is_kept(tmp_path):
+    run = tmp_path / "run"
+    words = ("--suite", "quick", "--only", "clock,training", "--budget", "8s", "--ranks", 1, "--out", run)
+    ended = assay("qualify", *words, "--json")
+    assert ended.err.startswith("schedule: ")
+    assert "does not fit: 3 restarts of training" in ended.err
+    assert "training: not measured, it did not fit into the budget of 8 s" in ended.err
+    reasons = [r["reason"] for r in ended.json["readings"] if r["quantity"] == "training.step_time"]
+    assert reasons == ["it did not fit into the budget of 8 s"]
+
+
+def test_a_budget_needs_a_unit_and_a_soak_its_suite():
+    bare = assay("qualify", "--budget", "48")
+    assert bare.code == 2
+    assert "--budget" in bare.err
+    assert "has no unit" in bare.err
+    other = assay("qualify", "--for", "48h")
+    assert other.code == 2
+    assert "give --suite soak with it" in other.err
+
+
+def test_a_soak_says_what_its_time_shows(tmp_path):
+    run = tmp_path / "run"
+    ended = assay("qualify", "--suite", "soak", "--for", "2s", "--ranks", 2, "--out", run, "--json")
+    assert ended.code == 0, ended.err
+    assert ended.json["profile"] == "soak"
+    assert any("failures: 0" in note for note in ended.json["notes"])
+    (shown,) = [
+        r
+        for r in ended.json["readings"]
+        if r["quantity"] == "soak.mtbf_shown" and r["recipe"]["of"] == "session"
+    ]
+    lasted = [r["value"] for r in ended.json["readings"] if r["quantity"] == "soak.duration"]
+    assert lasted
+    assert 2 / 3 < shown["value"] < 60

@@ -11,7 +11,8 @@ import pytest
 
 from conftest import findings
 
-PAIRS = ("--suite", "quick", "--only", "pairs", "--json")
+PAIRS = ("--suite", "quick", "--restarts", 2, "--only", "pairs", "--json")
+#: What accuses a link or a host. LINK_CONTENTION says that it is sound: hosts here share two processors.
 LINKS = ("LINK_SLOW", "LINK_SLOW_ONE_WAY", "LINK_LOSS", "NODE_SLOW")
 
 
@@ -29,10 +30,15 @@ def qualify(job):
 
 
 def test_nothing_is_named_on_a_clean_cluster(qualify):
-    assert findings(qualify(*PAIRS), *LINKS) == []
+    answer = qualify("--suite", "quick", "--only", "pairs", "--json")
+    assert findings(answer, *LINKS) == []
+    counted = [r for r in answer["readings"] if r["quantity"] == "network.counted_share"]
+    shares = {r["subject"]: r["value"] for r in counted if r["recipe"]["over"] == "netdev"}
+    assert set(shares) == {"node:h0", "node:h1", "node:h2", "node:h3"}
+    assert all(1 <= share < 1.1 for share in shares.values())
 
 
-@pytest.mark.parametrize("delay_s", [0.0005, 0.002])
+@pytest.mark.parametrize("delay_s", [0.0005, pytest.param(0.002, marks=pytest.mark.cluster)])
 def test_one_host_behind_a_delay(qualify, namespace_cluster, victim, delay_s):
     host = f"h{victim(range(4))}"
     namespace_cluster.shape(host, delay_s=delay_s)
@@ -47,7 +53,10 @@ def test_one_host_at_500_Mbps(qualify, namespace_cluster, victim):
     assert all(host in subject for _, subject in found)
 
 
-@pytest.mark.parametrize(("direction", "form"), [("out", "link:{}>*"), ("in", "link:*>{}")])
+@pytest.mark.parametrize(
+    ("direction", "form"),
+    [("out", "link:{}>*"), pytest.param("in", "link:*>{}", marks=pytest.mark.cluster)],
+)
 def test_one_host_at_500_Mbps_in_one_direction(qualify, namespace_cluster, victim, direction, form):
     host = f"h{victim(range(4))}"
     namespace_cluster.shape(host, rate_Mbps=500, direction=direction)
@@ -70,6 +79,7 @@ def test_one_host_that_loses_one_segment_in_500(qualify, namespace_cluster, vict
     assert all(host in subject for _, subject in found)
 
 
+@pytest.mark.cluster
 def test_a_clock_250_ms_off(qualify, victim):
     library = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
     if shutil.which("faketime") is None:
@@ -83,16 +93,23 @@ def test_a_clock_250_ms_off(qualify, victim):
 
 def test_a_rank_starved_of_its_processor(job, victim, quota):
     rank = victim(range(4))
-    job.start("--suite", "quick", "--only", "gemm", "--json")
+    job.start("--suite", "quick", "--restarts", 2, "--only", "gemm", "--json")
     job.wait_for("worker_started", rank)
     quota(job.processes[rank].pid, 0.15)
     assert set(job.wait().values()) == {0}, job.errors()
     assert findings(job.answer, "RANK_STARVED") == [("RANK_STARVED", f"rank:{rank}")]
 
 
+def family(pid: int) -> list[int]:
+    """A process and what it has started."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    children = [int(child) for task in tasks for child in task.read_text().split()]
+    return [pid, *(one for child in children for one in family(child))]
+
+
 @pytest.fixture
 def quota():
-    """Lets a process, and what it starts from now on, have a part of one processor."""
+    """Lets a process, and what it has started and will, have a part of one processor."""
     root = Path("/sys/fs/cgroup")
     first = (root / "cpu").is_dir()
     group = (root / "cpu" if first else root) / f"assay-test-{os.getpid()}"
@@ -106,7 +123,8 @@ def quota():
 
     def hold(pid: int, share: float) -> None:
         limit.write_text(f"{round(share * 100_000)}" if first else f"{round(share * 100_000)} 100000")
-        (group / "cgroup.procs").write_text(str(pid))
+        for one in family(pid):
+            (group / "cgroup.procs").write_text(str(one))
 
     yield hold
     limit.write_text("-1" if first else "max 100000")

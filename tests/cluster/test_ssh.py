@@ -6,8 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
-from conftest import SOURCE, findings
+import pytest
+
+from conftest import SOURCE, clocks, findings
 
 
 def qualify(cluster, folder, hosts, *words, ssh=None, within_s=240):
@@ -20,15 +23,22 @@ def qualify(cluster, folder, hosts, *words, ssh=None, within_s=240):
     )
 
 
-def test_four_hosts_are_measured_from_outside(namespace_cluster, tmp_path):
-    done = qualify(namespace_cluster, tmp_path, namespace_cluster.names, "--only", "clock", "--json")
+def test_four_hosts_of_which_one_has_its_clock_250_ms_off(namespace_cluster, tmp_path, victim):
+    wrong, fake = victim([1, 2, 3]), "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
+    if not Path(fake).exists():
+        pytest.skip("faketime is not installed: apt-get install faketime")
+    ahead = f"test {{host}} != h{wrong} || export LD_PRELOAD={fake} FAKETIME=+0.25s; "
+    ssh = namespace_cluster.ssh.replace("sh -c '", f"sh -c '{ahead}", 1)
+    words = ("--restarts", 1, "--only", "clock", "--json")
+    done = qualify(namespace_cluster, tmp_path, namespace_cluster.names, *words, ssh=ssh)
     assert done.stdout, done.stderr
     answer = json.loads(done.stdout)
     assert answer["missing_ranks"] == []
-    clocks = {c["subject"]: c["verdict"] for c in answer["criteria"] if c["id"] == "clocks-agree"}
-    assert clocks == {"rank:1": "pass", "rank:2": "pass", "rank:3": "pass"}
+    assert findings(answer, "CLOCK_OFFSET") == [("CLOCK_OFFSET", f"rank:{wrong}")]
+    assert clocks(answer) == {f"rank:{rank}": "fail" if rank == wrong else "sound" for rank in (1, 2, 3)}
 
 
+@pytest.mark.cluster
 def test_a_host_that_does_not_answer_is_named_and_the_others_are_measured(namespace_cluster, tmp_path):
     hosts = ["h0", "h1", "h2"]
     broken = namespace_cluster.ssh.replace("sh -c '", "sh -c 'test {host} != h1 || exit 255; ", 1)

@@ -118,3 +118,10 @@ def test_every_reason_has_its_words(lang: str) -> None:
 def test_the_page_lists_every_code() -> None:
     page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
     assert [code for one in rules() for code in one.codes if f"`{code}`" not in page] == []
+
+
+def test_the_page_lists_every_kind_of_file_with_an_example() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and line.endswith("` |")]
+    listed = {kind.strip() for row in rows for kind in row[0].removeprefix("|").split(",")}
+    assert {kind for one in rules() for kind in one.reads} - listed == set()

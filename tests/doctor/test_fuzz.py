@@ -6,18 +6,25 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
+import pytest
 from case_files import cases, diagnosed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_specifications import EXAMPLES
 
 from assay.catalog.messages import Texts
 from assay.doctor.diagnose import diagnose
+from assay.doctor.facts import Facts
 from assay.doctor.timeline import timeline
 from assay.errors import AssayError
+from assay.formats.blocks import Blocks
 from assay.report.diagnosis import answer, plain_text
 
 TEXTS = [text for case in cases() for _, text in case.texts()]
+TEXTS += [text for example in EXAMPLES for _, text in example.files()]
+LINES = sorted({line for text in TEXTS for line in text.splitlines()})
 WORDS = st.sampled_from(
     [
         "NCCL",
@@ -144,3 +151,41 @@ def test_any_bytes_as_a_pickle(data: bytes) -> None:
 def test_files_of_different_jobs_together(texts: list[str]) -> None:
     diagnosis = diagnosed([(f"f{i}", text) for i, text in enumerate(texts)])
     assert plain_text(diagnosis, Texts("zh"))
+
+
+def readers() -> list[type[Any]]:
+    """Every reader of blocks, each with the sibling formats' lines to try it on."""
+    return [type(one) for one in Blocks("x").all]
+
+
+@pytest.mark.parametrize("reader", readers(), ids=lambda one: one.__name__)
+def test_every_reader_takes_any_line_in_any_order(reader: type[Any]) -> None:
+    @settings(max_examples=25, deadline=None)
+    @given(st.lists(st.sampled_from(LINES) | st.lists(WORDS, max_size=6).map(" ".join), max_size=30))
+    def feed(lines: list[str]) -> None:
+        own = reader("x")
+        for number, line in enumerate(lines, 1):
+            assert isinstance(own.feed(line, number), bool)
+        if hasattr(own, "finish"):
+            own.finish()
+        for record in own.records:
+            Facts().add(record)
+
+    feed()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(TEXTS),
+    st.sampled_from([b"\x00", b"\xff\xfe", b"\x1b[", b"\xe2\x80\xa8", b"\r"]),
+    st.integers(0, 4000),
+)
+def test_bytes_that_are_no_text(text: str, strange: bytes, at: int) -> None:
+    data = text.encode()
+    damaged = data[:at] + strange * 3 + data[at:]
+    survives("x", damaged.decode("utf-8", "replace").splitlines(keepends=True))
+
+
+def test_a_very_long_line_ends_soon() -> None:
+    for start in ("h:1:2 [0] NCCL INFO ", "GPU 0: ", "# nThread 1 ", "[", "1 ", "|", "Channel 00/0 : "):
+        survives("x", [start + "0 " * 200_000 + "\n"])

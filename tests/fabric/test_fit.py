@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from assay.errors import InputError
-from assay.fabric.fit import Sample, fit, nonnegative
+from assay.fabric.fit import Sample, fit, nonnegative, predicted_s
 from assay.fabric.parameters import Parameters, read_parameters, shipped, write_parameters
 
 
@@ -23,11 +23,11 @@ def test_nonnegative_least_squares_agrees_with_scipy(seed: int) -> None:
 
 
 def test_known_parameters_are_found_again() -> None:
-    true = {"launch/hopper": 5e-6, "hop/LL/hopper": 1e-6, "wire/SIMPLE/hopper": 1.2}
+    true = {"launch/hopper": 10.0, "hop/LL/hopper": 1.4, "wire/SIMPLE/hopper": 1.2}
     random = np.random.default_rng(1)
     samples = []
     for at in range(200):
-        counts = {"launch/hopper": 1.0, "hop/LL/hopper": float(random.integers(1, 14))}
+        counts = {"launch/hopper": 5e-7, "hop/LL/hopper": float(random.integers(1, 14)) * 0.6e-6}
         counts["wire/SIMPLE/hopper"] = float(10 ** random.uniform(-7, -2))
         time = sum(true[name] * count for name, count in counts.items())
         samples.append(Sample(counts=counts, measured_s=time, source=f"s{at % 3}", bytes=1e6, inter=False))
@@ -35,6 +35,18 @@ def test_known_parameters_are_found_again() -> None:
     for name, value in true.items():
         assert found[name] == pytest.approx(value, rel=0.02)
     assert found["host/torch"] == 39e-6
+
+
+def test_what_was_never_measured_is_what_nccl_itself_takes_it_for() -> None:
+    assert Parameters(values={}).value("net-hop/LL/infiniband") == 1.0
+    assert Parameters(values={}).value("wire/SIMPLE/host") == pytest.approx(31 / 18.7)
+
+
+def test_links_and_nics_run_at_the_same_time() -> None:
+    counts = {"launch/hopper": 1e-6, "wire/SIMPLE/hopper": 1e-3, "net/infiniband": 2e-3}
+    sample = Sample(counts=counts, measured_s=1.0, source="s", bytes=1e6, inter=True)
+    parameters = Parameters(values={"launch": 5.0, "wire/SIMPLE": 1.5, "net": 1.1})
+    assert predicted_s(sample, parameters) == pytest.approx(5e-6 + 2.2e-3)
 
 
 def test_parameters_survive_writing() -> None:
@@ -49,7 +61,8 @@ def test_a_parameter_below_physics_is_refused() -> None:
         Parameters(values={"wire/SIMPLE/hopper": 0.5})
 
 
-def test_an_unmeasured_link_takes_its_siblings_median_and_says_so() -> None:
-    parameters = Parameters(values={"launch/hopper": 4e-6, "launch/ampere": 8e-6})
-    assert parameters.value("launch/rubin") == pytest.approx(6e-6)
+def test_an_unmeasured_link_takes_its_familys_value_and_says_so() -> None:
+    parameters = Parameters(values={"launch": 6.0, "launch/hopper": 9.0, "launch/ampere": 12.0})
+    assert parameters.value("launch/rubin") == 6.0
+    assert Parameters(values={"launch/hopper": 9.0, "launch/ampere": 12.0}).value("launch/rubin") == 10.5
     assert parameters.unknown(["launch/rubin", "launch/hopper"]) == ("launch/rubin",)

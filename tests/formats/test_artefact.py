@@ -12,10 +12,12 @@ import pytest
 from assay.errors import InputError
 from assay.formats.artefact import Reading, read
 from assay.formats.bandwidth_text import TestRun as BenchmarkRun
-from assay.formats.ib_tools import Counters, FabricLink, Port
+from assay.formats.fabric_links import FabricLink
+from assay.formats.ib_tools import Port
 from assay.formats.kineto import Trace
 from assay.formats.nccl_log import Channel, devices, interfaces
 from assay.formats.nvidia_smi import NvlinkGpu, SmiGpu, Topology
+from assay.formats.port_counters import Counters
 from assay.formats.sentences import Said
 from assay.formats.training_log import Step
 

@@ -90,6 +90,21 @@ def test_two_recipes_that_answer_one_criterion_are_not_chosen_between():
     assert judgement.reason.code == "reason.not_measured.ambiguous"
 
 
+def test_siblings_of_several_recipes_are_judged_recipe_by_recipe():
+    inside = Recipe.of(bytes=8, statistic="median")
+    between = Recipe.of(bytes=8, statistic="median", span="nodes")
+    rates = {inside: (80e9, 80e9, 40e9), between: (5e9, 5e9, 5e9)}
+    readings = [
+        r
+        for recipe, values in rates.items()
+        for at, value in enumerate(values)
+        for r in noisy(value, subject=f"link:{at}>x", id="peer.bandwidth", recipe=recipe, seed=at)
+    ]
+    asked = criterion(Op.UNIFORM, 0.3, quantity_id="peer.bandwidth", recipe=Recipe())
+    found = {(j.recipe, j.verdict) for j in judged(readings, asked).judgements}
+    assert found == {(inside, Verdict.FAIL), (between, Verdict.PASS)}
+
+
 def test_the_reason_of_a_failed_benchmark_is_passed_on():
     failed = reading(None, id="gemm.<dtype>.rate", recipe=Recipe(), reason="the product was wrong")
     judgement = only(judged([failed], criterion()))

@@ -203,3 +203,12 @@ def test_a_rank_that_is_lost_twice_is_left_out_of_what_follows(tmp_path):
     assert [outcome.lost for outcome in outcomes] == [(1,), (1,), ()]
     assert outcomes[2].whole
     assert '"rank_quarantined"' in (tmp_path / "agent.jsonl").read_text()
+    # It dies in the second place of a task only: alone it has the first.
+    settings = {"dtypes": ["fp32"], "shape": [64] * 3, "repeats": 1}
+    agent.retest(Task(benchmark=find("bitwise"), replicate=0, deadline_s=30, settings=settings))
+    lines = [json.loads(line) for line in (tmp_path / "agent.jsonl").read_text().splitlines()]
+    again = [(e["subject"], e["text"]) for e in lines if e.get("kind") == "rank_retested"]
+    assert again == [
+        ("rank:1", "tried again alone: ran to its end"),
+        ("rank:1", "tried again with rank 0: failed again"),
+    ]

@@ -11,7 +11,7 @@ def test_rates_alone_and_together_with_their_recipes(run_benchmark):
             assert reading["recipe"]["shape"] == "256x256x256"
             assert 1e8 < reading["value"] < 1e13
             assert reading["samples"]["count"] == reading["n"]
-            assert 0.2 < reading["cpu_share_frac"] < 1.6
+            assert 0 < reading["cpu_share_frac"] < 1.6
 
 
 def test_a_dtype_without_hardware_is_not_measured_with_the_reason(run_benchmark):

@@ -57,7 +57,7 @@ def test_a_throttled_card_is_seen_while_it_works(context, tmp_path, monkeypatch)
     monkeypatch.setenv("NVML_STUB", str(tmp_path / "state"))
     with Nvml(compile_nvml(tmp_path)) as nvml:
         device = nvml.device(0)
-        with watched(context, device) as sampler:
+        with watched(device) as sampler:
             while len(sampler.samples) < 3:
                 sum(range(1000))
         sampler.record(context, {"shape": "8192x8192x8192", "load": "all"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,36 @@ def test_text_explains_each_term_with_its_source() -> None:
     assert "Korthikanti" in result.output
 
 
-def test_the_trace_file_holds_the_pipeline(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["--layout", "tp=8,pp=4"],
+        ["--layout", "sharding=fsdp", "--stack", "fsdp"],
+        ["--layout", "tp=2,pp=2", "--task", "lora"],
+        ["--workload", "deepseek-v3", "--layout", "ep=16,pp=4"],
+    ],
+)
+def test_the_trace_file_follows_the_rules_of_the_format(more: list[str], tmp_path: Path) -> None:
     file = tmp_path / "step.json"
-    assert CliRunner().invoke(predict, [*CALL, "--trace", str(file)]).exit_code == 0
-    assert json.loads(file.read_text())["traceEvents"]
+    result = CliRunner().invoke(predict, [*CALL, *more, "--trace", str(file), "--json", "--sensitivity"])
+    answer = json.loads(result.stdout)
+    tracks: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for event in json.loads(file.read_text())["traceEvents"]:
+        assert {"ph", "pid", "name"} <= event.keys()
+        if event["ph"] == "M":
+            assert event["args"]["name"]
+            continue
+        assert event["ph"] == "X"
+        assert event["dur"] >= 0
+        tracks.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+    for spans in tracks.values():
+        spans.sort()
+        assert spans[0][0] >= 0
+        assert all(before[1] <= after[0] + 1e-3 for before, after in pairwise(spans))
+    end_s = max(end for spans in tracks.values() for _, end in spans) / 1e6
+    assert end_s == pytest.approx(answer["step_time_s"]["value"], rel=0.05)
+    assert {effect["changes"] for effect in answer["sensitivity"]} == {True, False}
 
 
 def test_a_model_that_does_not_fit_ends_with_1_and_the_change() -> None:

@@ -12,7 +12,14 @@ from assay.domain.subject import CLUSTER, Subject
 from assay.predict.local import Rates, Work, predict_training, step_s
 
 WORK = Work(layers=2, hidden=256, vocabulary=4096, sequence=128, tokens=512)
-RATES = Rates(gemm_flop_per_s=1e11, cross_entropy_Bps=3e9, elementwise_Bps=6e9, adamw_Bps=1e10, copy_Bps=8e9)
+RATES = Rates(
+    gemm_flop_per_s=1e11,
+    linear_flop_per_s=1e11,
+    cross_entropy_Bps=3e9,
+    elementwise_Bps=6e9,
+    adamw_Bps=1e10,
+    copy_Bps=8e9,
+)
 TRAINED = {
     "model": "gpt-l2-h256-a4-v4096",
     "batch_per_rank": 4,
@@ -60,13 +67,15 @@ def test_the_model_is_counted_as_torch_counts_it():
     transformer = pytest.importorskip("assay.measure.transformer")
     shape = transformer.Shape(layers=2, hidden=256, heads=4, vocabulary=4096, sequence=128)
     assert sum(p.numel() for p in transformer.Transformer(shape).parameters()) == WORK.parameters
-    assert shape.flop_per_token * WORK.tokens == WORK.flop
+    assert shape.flop_per_token * WORK.tokens == WORK.linear_flop + WORK.attention_flop
 
 
 def test_the_terms_are_those_of_the_slowest_rank_and_add_up():
     one, two = (p for p in predict_training(run()) if p.quantity == "training.step_time")
     assert one.value == pytest.approx(sum(step_s(WORK, RATES, 0.0, overlaps=False).values()))
-    assert two.value == pytest.approx(one.value + 0.02 * 4 * WORK.parameters / 2**24, rel=0.01)
+    gradients_bytes = 4 * WORK.parameters
+    buckets_s = 4 * gradients_bytes / RATES.copy_Bps
+    assert two.value == pytest.approx(one.value + 0.02 * gradients_bytes / 2**24 + buckets_s, rel=0.01)
     assert one.origin is Origin.PREDICTED
     assert one.low < one.value < one.high
 
@@ -80,6 +89,14 @@ def test_the_measured_step_is_not_an_input():
     others = [r for r in run() if r.quantity != "training.step_time"]
     slow = [reading("training.step_time", 99.0, "s", **TRAINED, ranks=n) for n in (1, 2)]
     assert [p.value for p in predict_training([*others, *slow])] == [p.value for p in predict_training(run())]
+
+
+def test_layers_run_as_training_runs_them_count_before_a_product_alone():
+    # Two layers, three products each, two FLOP a multiplication.
+    flop = 2 * 3 * 2 * 512 * 256 * 1024
+    linear = reading("kernel.linear.time", flop / 5e10, "s", load="all", shape="512x256x1024")
+    alone, both = (next(iter(predict_training(r))).value for r in (run(), [*run(), linear]))
+    assert both - alone == pytest.approx(WORK.linear_flop * (1 / 5e10 - 1 / 1e11))
 
 
 @pytest.mark.parametrize("gone", ["gemm.fp32.rate", "kernel.adamw.bandwidth", "memory.copy.bandwidth"])
@@ -97,7 +114,7 @@ def test_a_slower_link_is_never_faster(factor):
     assert two(0.01 * factor) > two(0.01)
 
 
-def test_what_the_backward_pass_covers_costs_nothing():
+def test_what_the_backward_pass_covers_costs_its_copies_alone():
     hidden = step_s(WORK, RATES, 1e-4, overlaps=True)
-    assert hidden["gradients"] == 0
+    assert hidden["gradients"] == pytest.approx(16 * WORK.parameters / RATES.copy_Bps)
     assert step_s(WORK, RATES, 10.0, overlaps=True)["gradients"] > 9

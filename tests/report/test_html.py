@@ -17,7 +17,8 @@ from assay.domain.message import Message
 from assay.domain.subject import Subject
 from assay.errors import EnvironmentLackError
 from assay.report.data import ReportData
-from assay.report.html import SIZE_LIMIT_BYTES, render_html
+from assay.report.html import render_html
+from assay.report.page import SIZE_LIMIT_BYTES
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 MADE: dict[str, Callable[[str], ReportData]] = {
@@ -95,6 +96,15 @@ def test_every_criterion_is_on_the_page(pages: dict[str, str]) -> None:
     for name, make in MADE.items():
         for judgement in make(name[-2:]).assessment.judgements:
             assert f'id="criterion-{judgement.criterion.id}"' in pages[name]
+
+
+def test_what_explains_a_finding_is_beside_it() -> None:
+    data = gpu_node("en")
+    slow, *others = data.assessment.findings
+    explained = dataclasses.replace(slow, follows_from="GPU_THROTTLED")
+    assessment = dataclasses.replace(data.assessment, findings=(explained, *others))
+    page = render_html(dataclasses.replace(data, assessment=assessment))
+    assert data.texts.say(Message.of("report.follows_from", code="GPU_THROTTLED")) in page
 
 
 def test_the_verdict_comes_before_the_reasons_and_those_before_the_table(pages: dict[str, str]) -> None:

@@ -8,7 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from cluster import Cluster
+
+pytestmark = pytest.mark.cluster
 
 TALK = Path(__file__).parent / "talk.py"
 PORT = 7400

@@ -68,8 +68,9 @@ def verify(run: Path, *, annex_file: Path | None = None, partial: bool = False) 
             fault = error.what
     checked = None
     if annex_file is not None:
-        terms, changed = _signed(annex_file)
-        checked = check_annex(terms, (*read.readings, *readings_from_facts(read.facts)), changed)
+        terms, changed = signed(annex_file)
+        made = (*read.readings, *readings_from_facts(read.facts))
+        checked = check_annex(terms, made, changed, recorded=read.manifest.annex)
     return Verification(
         run=read.manifest.run,
         run_hash=run_hash,
@@ -78,10 +79,11 @@ def verify(run: Path, *, annex_file: Path | None = None, partial: bool = False) 
         hosts=read.manifest.hosts,
         identities=identities(read.facts),
         annex=checked,
+        recorded_annex=read.manifest.annex,
     )
 
 
-def _signed(file: Path) -> tuple[Terms, tuple[str, ...]]:
+def signed(file: Path) -> tuple[Terms, tuple[str, ...]]:
     """The terms of an annex file, and lines that differ from what those terms say in words."""
     try:
         text = file.read_text(encoding="utf-8")

@@ -11,6 +11,8 @@ from pathlib import Path
 from assay.api.gathering import attend_job
 from assay.api.judging import judge
 from assay.api.reporting import write_report
+from assay.codec.claims import Claims
+from assay.domain.criterion import Profile
 from assay.errors import AssayError, EnvironmentLackError
 from assay.measure.attend import Attended
 from assay.measure.launchers.job import Job
@@ -26,8 +28,8 @@ def attend(
     *,
     out: Path | None,
     wait_s: float,
-    profile: str | None = None,
-    claims: Path | None = None,
+    profile: str | Profile | None = None,
+    claims: Path | Claims | None = None,
     lang: str = "en",
 ) -> int:
     """Attend to rank 0; 0 when the run has its verdict.
@@ -43,7 +45,13 @@ def attend(
 
 
 def _judge_instead(
-    job: Job, attended: Attended, folder: Path, *, profile: str | None, claims: Path | None, lang: str
+    job: Job,
+    attended: Attended,
+    folder: Path,
+    *,
+    profile: str | Profile | None,
+    claims: Path | Claims | None,
+    lang: str,
 ) -> None:
     """Several survivors may share the folder; the first to say so judges it."""
     with contextlib.suppress(FileExistsError):

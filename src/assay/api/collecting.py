@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 import subprocess
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,7 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("show_gids", "show_gids"),
     ("ibdev2netdev", "ibdev2netdev"),
     ("perfquery", "perfquery -x"),
+    ("grep", "grep -s . /sys/class/infiniband/*/ports/*/rate /sys/class/infiniband/*/ports/*/*counters/*"),
     ("ip", "ip addr"),
     ("sysctl", "sysctl kernel.numa_balancing"),
     ("sh", "ulimit -l"),
@@ -49,33 +51,50 @@ COMMANDS: tuple[tuple[str, str], ...] = (
     ("cat", "cat /etc/nccl.conf"),
     ("ncclras", "ncclras -v"),
 )
-#: One line per process that has a rank, then its stack where py-spy is there.
+#: One line per process that has a rank, its stack where py-spy is there, and its flight recorder: asked of
+#: PyTorch's worker server, or of the pipe at which NCCL listens, or the file of the last hour.
 _RANKS = r"""
 for p in /proc/[0-9]*; do
   e=$(tr '\0' '\n' < $p/environ 2>/dev/null) || continue
-  rank=$(echo "$e" | sed -n 's/^RANK=//p' | head -1)
+  of() { echo "$e" | sed -n "s/^$1=//p" | head -1; }
+  rank=$(of RANK); pid=${p#/proc/}
   [ -n "$rank" ] || continue
-  world=$(echo "$e" | sed -n 's/^WORLD_SIZE=//p' | head -1)
-  pid=${p#/proc/}
+  grep -qE '^(python|pt_main)' $p/comm 2>/dev/null || continue
   state=$(sed -n 's/^State:[^A-Za-z]*\([A-Za-z]\).*/\1/p' $p/status 2>/dev/null)
   parent=$(sed -n 's/^PPid:[^0-9]*//p' $p/status 2>/dev/null)
-  grep -qE '^(python|pt_main)' $p/comm 2>/dev/null || continue
-  echo "## rank $rank of $world pid $pid parent $parent state $state wait $(cat $p/wchan 2>/dev/null)"
-  command -v py-spy >/dev/null && timeout 20 py-spy dump --nonblocking --pid $pid 2>/dev/null
+  wait=$(cat $p/wchan 2>/dev/null)
+  echo "## rank $rank of $(of WORLD_SIZE) pid $pid parent $parent state $state wait $wait" \
+    "job $(of MASTER_ADDR):$(of MASTER_PORT)"
+  command -v py-spy >/dev/null && timeout 8 py-spy dump --nonblocking --pid $pid 2>/dev/null
+  socket=$(of TORCH_WORKER_SERVER_SOCKET); pipe=$(of TORCH_NCCL_DEBUG_INFO_PIPE_FILE)$rank.pipe
+  file=$(of TORCH_FR_DUMP_TEMP_FILE); file=${file:-$(of TORCH_NCCL_DEBUG_INFO_TEMP_FILE)}
+  file=${file:-/tmp/nccl_trace_rank_}$rank
+  if [ -S "$socket" ] && command -v curl >/dev/null; then
+    echo "## recorder of rank $rank"
+    timeout 8 curl -s --unix-socket "$socket" -X POST http://job/handler/fr_trace_json |
+      head -c 50000000 | base64 -w 4000
+    echo "## end"
+  else
+    [ -p "$pipe" ] && timeout 2 sh -c "echo 1 >'$pipe'" && sleep 1
+    if [ -n "$(find "$file" -mmin -60 2>/dev/null)" ]; then
+      echo "## recorder of rank $rank"; head -c 50000000 "$file" | base64 -w 4000; echo "## end"
+    fi
+  fi
 done
 """
-_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "StrictHostKeyChecking=accept-new")
+#: What runs a command on {host}; `BatchMode` asks no questions.
+SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o StrictHostKeyChecking=accept-new {host}"
 _MOST_S = 80.0
 
 
 def script(*, ranks: bool) -> str:
-    """The script that is run: what it reads is in it, and it writes nothing."""
-    lines = ["export LC_ALL=C"]
-    for program, command in COMMANDS:
+    """The script that is run: all that it reads is in it; it writes nothing. Ranks first: time may end."""
+    lines = ["export LC_ALL=C", *([_RANKS.strip()] if ranks else [])]
+    for program, command in (*COMMANDS, *(COMMANDS[-1:] if ranks else ())):
         quoted = command.replace("'", "'\\''")
         there = f"command -v {program} >/dev/null 2>&1"
         lines.append(f"if {there}; then echo '$ {quoted}'; timeout 15 sh -c '{quoted}' 2>&1; fi")
-    return "\n".join(lines) + (_RANKS if ranks else "\n")
+    return "\n".join(lines) + "\n"
 
 
 def hosts_of(file: Path) -> tuple[str, ...]:
@@ -115,14 +134,18 @@ def hosts_of_job(job: str) -> tuple[str, ...]:
     return found
 
 
-def gathered(hosts: Sequence[str], *, ranks: bool) -> Iterator[tuple[str, list[str]]]:
-    """(`host/live`, transcript lines) of every host in time; `localhost` is asked without ssh."""
+def gathered(hosts: Sequence[str], *, ranks: bool, ssh: str = SSH) -> Iterator[tuple[str, list[str]]]:
+    """(`host/live`, transcript lines) of every host in time; `localhost` is asked without ssh.
+
+    `ssh` runs the words after it on `{host}`.
+    """
     with ThreadPoolExecutor(max_workers=min(64, len(hosts))) as pool:
-        yield from pool.map(lambda host: (f"{host}/live", _asked(host, script(ranks=ranks))), hosts)
+        yield from pool.map(lambda host: (f"{host}/live", _asked(host, script(ranks=ranks), ssh)), hosts)
 
 
-def _asked(host: str, text: str) -> list[str]:
-    command = ("sh", "-s") if host == "localhost" else (*_SSH, host, "sh", "-s")
+def _asked(host: str, text: str, ssh: str) -> list[str]:
+    far = [word.replace("{host}", host) for word in shlex.split(ssh)]
+    command = ["sh", "-s"] if host == "localhost" else [*far, "sh", "-s"]
     try:
         done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=_MOST_S, check=False)
     except subprocess.TimeoutExpired as error:
@@ -159,6 +182,7 @@ _ADDRESS = re.compile(r"\b(\d{1,3}\.\d{1,3}\.\d{1,3})\.(\d{1,3})\b")
 _KEPT_PREFIXES = ("127.", "169.254.", "172.17.", "0.", "255.")
 _MAC = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE)
 _UUID = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE)
+_RECORDER = re.compile(r"^## recorder of rank .*?^## end\n", re.MULTILINE | re.DOTALL)
 _SECRET = re.compile(r"(?i)\b(\w*(?:token|secret|passw\w*|api_?key)\w*)\s*[=:]\s*\S+")
 
 
@@ -172,6 +196,7 @@ def masked(text: str) -> str:
         number = len(subnets)
         return f"{subnets.setdefault(match[1], f'10.{200 + number // 250}.{number % 250}')}.{match[2]}"
 
+    text = _RECORDER.sub("## a flight recorder was left out\n", text)
     text = _SECRET.sub(r"\1=(masked)", text)
     text = _MAC.sub("02:00:00:00:00:00", text)
     text = _UUID.sub("00000000-0000-0000-0000-000000000000", text)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from assay.api.collecting import gathered, hosts_of, hosts_of_job
+from assay.api.collecting import SSH, gathered, hosts_of, hosts_of_job
+from assay.api.reading import read_given
 from assay.doctor.diagnose import Diagnosis, diagnose
 from assay.doctor.registry import load_plugins
 from assay.errors import InputError
-from assay.store.bundle import read_artefacts
 
 
 def doctor(paths: Sequence[str], *, stdin: IO[bytes] | None = None) -> Diagnosis:
@@ -21,7 +21,7 @@ def doctor(paths: Sequence[str], *, stdin: IO[bytes] | None = None) -> Diagnosis
     Raises `InputError` when there is nothing to read, or an archive is not safe to open.
     """
     load_plugins()
-    diagnosis = diagnose(read_artefacts(list(paths) or ["-"], stdin or sys.stdin.buffer))
+    diagnosis = diagnose(read_given(list(paths) or ["-"], stdin or sys.stdin.buffer))
     if not diagnosis.readings:
         raise InputError(
             "no file is in what was given", where=", ".join(paths), fix="give logs, dumps or a bundle"
@@ -29,7 +29,9 @@ def doctor(paths: Sequence[str], *, stdin: IO[bytes] | None = None) -> Diagnosis
     return diagnosis
 
 
-def doctor_live(paths: Sequence[str] = (), *, hosts: Path | None = None, job: str | None = None) -> Diagnosis:
+def doctor_live(
+    paths: Sequence[str] = (), *, hosts: Path | None = None, job: str | None = None, ssh: str = SSH
+) -> Diagnosis:
     """Ask the hosts of a running job, or this one, and diagnose the answers beside the files given.
 
     A host that does not answer in time counts with what it said.
@@ -37,5 +39,5 @@ def doctor_live(paths: Sequence[str] = (), *, hosts: Path | None = None, job: st
     load_plugins()
     names = hosts_of(hosts) if hosts else hosts_of_job(job) if job else ("localhost",)
     return diagnose(
-        itertools.chain(gathered(names, ranks=True), read_artefacts(list(paths), sys.stdin.buffer))
+        itertools.chain(gathered(names, ranks=True, ssh=ssh), read_given(list(paths), sys.stdin.buffer))
     )

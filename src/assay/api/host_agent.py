@@ -52,4 +52,7 @@ def _ip(name: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    sys.stderr.flush()
+    # A thread may still wait at the standard input; the interpreter's end would wait for it in turn.
+    os._exit(code)

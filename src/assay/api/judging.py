@@ -31,11 +31,15 @@ from assay.domain.verdict import Assessment
 from assay.errors import InputError
 from assay.judge.claims import claim_findings, shortfalls
 from assay.judge.consistency import find_inconsistent
+from assay.judge.corruption import find_corruption
 from assay.judge.environment import environment_findings
 from assay.judge.families import Measured, gather
 from assay.judge.fleet import find_fleet
 from assay.judge.lint import lint_profile, require_sound
 from assay.judge.odd import find_odd
+from assay.judge.retested import without_retests
+from assay.judge.soak import find_soaked
+from assay.judge.transport import attest
 from assay.judge.verdicts import judge as judge_readings
 from assay.predict.local import predict_training
 from assay.qualify.identity import datasheet_readings, readings_from_facts
@@ -46,6 +50,8 @@ from assay.store.run import HASHES, Run, check_seal, open_runs, samples
 _RANK_FILE = re.compile(r"rank-(\d+)\.jsonl")
 #: Events that every run has, task by task; the answer leaves them to the run folder.
 _ROUTINE = ("task_started", "task_done", "worker_started", "worker_done")
+#: The suite whose runs are judged by the profile of that name unless another is given.
+SOAK = "soak"
 #: Raw samples shown as a distribution; more series than this would fill the page.
 _SERIES_SHOWN = 4
 
@@ -108,7 +114,8 @@ def judge(
     if named:
         _require_possible(named, texts)
     run = _gathered(paths, partial=partial, collective=collective)
-    chosen = named or find_profile(profile_for(_devices(run.facts)))
+    usual = SOAK if run.info.suite == SOAK else profile_for(_devices(run.facts))
+    chosen = named or find_profile(usual)
     return Judged(data=_assess(run, chosen, promised, texts, sequential=sequential), claims=promised)
 
 
@@ -207,8 +214,13 @@ def _assess(
     datasheet = datasheet_readings(gathered.facts)
     promised = claims.readings if claims else ()
     others = (*promised, *datasheet, *predict_training(gathered.readings))
-    readings = (*gathered.readings, *mfu_readings(gathered.readings, datasheet))
-    measured = gather(readings, quantity)
+    carried = attest(gathered.readings)
+    readings = (*carried.readings, *mfu_readings(carried.readings, datasheet))
+    events = gathered.run.events if gathered.run else ()
+    soaked = find_soaked(readings, events)
+    readings = (*readings, *soaked.readings)
+    everything = gather(readings, quantity)
+    measured, retests = without_retests(everything)
     assessment = judge_readings(
         profile,
         measured,
@@ -218,20 +230,22 @@ def _assess(
         missing_ranks=gathered.missing,
         sequential=sequential,
     )
-    aggregated = measured.aggregated()
+    aggregated = everything.aggregated()
     short = shortfalls(promised, aggregated, datasheet, quantity)
     fleet = find_fleet(measured, gathered.facts)
     findings: tuple[Finding, ...] = (
-        *fleet.findings,
-        *find_odd(measured, gathered.run.events if gathered.run else (), told=fleet.families),
+        *retests.settle((*fleet.findings, *find_odd(measured, events, told=fleet.families)), measured),
+        *soaked.findings,
+        *carried.findings,
         *environment_findings(gathered.facts, ranks=gathered.info.ranks, readings=readings),
+        *find_corruption(readings),
         *find_inconsistent(readings, quantity),
         *claim_findings(short),
     )
     assessment = dataclasses.replace(
         assessment,
         findings=tuple(sorted(findings, key=lambda f: (f.severity.rank, f.code, f.subject))),
-        notes=(*gathered.notes, *fleet.notes, *_notes(profile, assessment, measured)),
+        notes=(*gathered.notes, *fleet.notes, *soaked.notes, *_notes(profile, assessment, measured)),
     )
     return ReportData(
         assessment=assessment,
@@ -240,7 +254,7 @@ def _assess(
         info=gathered.info,
         texts=texts,
         facts=gathered.facts,
-        events=gathered.run.events if gathered.run else (),
+        events=events,
         series=_series(gathered.run) if gathered.run else (),
         shortfalls=short,
         run_hash=gathered.run_hash,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+import os
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -18,18 +21,25 @@ from assay.errors import RunError, unknown_name
 from assay.measure.agent import Agent, Outcome, Progress, Task, plan, programs_missing, task_of
 from assay.measure.crew import WORKER, Crew, LocalCrew, Machine, World, world_of
 from assay.measure.launchers.job import Job
-from assay.measure.registry import Benchmark, benchmarks
+from assay.measure.registry import Benchmark, benchmarks, find
+from assay.measure.schedule import Budget, Extent, Schedule, schedule, with_patience, with_room
 from assay.measure.suites import Suite, suite
 from assay.store.append import set_aside_torn_tail, torn_tail
 from assay.store.run import Manifest, Run, create_run, open_run, read_manifest, seal
+from assay.units import show
 
+#: The benchmark that measures suspects again.
+RETEST = "pairs_alone"
+#: What ranks in quarantine are tried with again.
+TRIAL = "bitwise"
 #: What must be installed for a program that a benchmark needs.
 _PACKAGES = {"fio": "fio"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureOptions:
-    """What to measure: `ranks` None is one per GPU (two without), `only` None is every benchmark.
+    """What to measure: `ranks` None is one per GPU (two without), `only` None is every benchmark, `restarts`
+    None is as many as the suite has.
 
     `worker` replaces the command that starts a worker, for tests and containers. `command_time_s` is when
     the user's command began. `job` is the place in a launcher's job, of which this is rank 0; `hosts` is a
@@ -39,6 +49,10 @@ class MeasureOptions:
     out: Path
     ranks: int | None = None
     suite: str = "standard"
+    budget_s: float | None = None
+    soak_s: float | None = None
+    annex: str | None = None
+    restarts: int | None = None
     only: tuple[str, ...] | None = None
     seed: int = 1
     resume: bool = False
@@ -53,6 +67,9 @@ class MeasureOptions:
 
 class Watcher(Protocol):
     """Told what happens while a run goes on; the progress bar is one."""
+
+    def scheduled(self, schedule: Schedule) -> None:
+        """What the run will do, before it does; told where there is a budget to fit it into."""
 
     def planned(self, tasks: Sequence[Task]) -> None:
         """The tasks that are about to run; called again when more are added."""
@@ -72,6 +89,8 @@ class Session:
 
     def __init__(self, options: MeasureOptions, watcher: Watcher | None = None) -> None:
         self._watcher = watcher
+        limit_s = math.inf if options.budget_s is None else options.budget_s
+        self._budget = Budget(limit_s=limit_s, clock=time.monotonic)
         self._began_s = options.command_time_s or time.time()
         self.folder = Path(options.out)
         self._gathering = _gathering(options)
@@ -81,12 +100,15 @@ class Session:
                 missing = len(self._gathering.crew.absences())
                 self.manifest, self._progress = _begun(options, self.world, missing)
             crew: Crew = self._gathering.welcomed(self.folder, self.manifest)
+            self._close: Callable[[], None] = self._gathering.close
         else:
             self.world = world_of([_alone(options)])
             self.manifest, self._progress = _begun(options, self.world)
-            crew = LocalCrew(self.folder, self.world, worker=options.worker or WORKER)
-        self.suite: Suite = suite(self.manifest.suite, on_gpu=self.world.backend != "gloo")
-        self.benchmarks = _chosen(self.manifest.only)
+            crew = local = LocalCrew(self.folder, self.world, worker=options.worker or WORKER)
+            self._close = local.close
+        named = _suite_of(self.manifest, on_gpu=self.world.backend != "gloo")
+        self.suite: Suite = dataclasses.replace(named, restarts=self.manifest.restarts)
+        self.benchmarks = _chosen(self.manifest.only or self.suite.chosen)
         self._agent = Agent(
             run=self.manifest.run,
             folder=self.folder,
@@ -95,10 +117,14 @@ class Session:
             command_time_s=self._began_s,
         )
 
-    def close(self) -> None:
-        """Let the other processes of the job go."""
+    def judging(self) -> None:
+        """Let the other processes of the run know that what follows is no measuring, until the next task."""
         if self._gathering:
-            self._gathering.close()
+            self._gathering.crew.judging()
+
+    def close(self) -> None:
+        """Let the other processes of the run go."""
+        self._close()
 
     def run(self) -> None:
         """Every task of the suite that has not been done; Ctrl-C is recorded and passed on."""
@@ -110,32 +136,78 @@ class Session:
             if reason is None:
                 runnable.append(benchmark)
                 continue
-            self._agent.skip(benchmark, reason)
-            if self._watcher:
-                self._watcher.skipped(benchmark, reason)
-        self._run_tasks(plan(self.suite, runnable, self._progress))
+            self._skip(benchmark, reason)
+        extent = Extent.of(self.world)
+        tasks = [with_room(task, extent) for task in plan(self.suite, runnable, self._progress)]
+        if math.isfinite(self._budget.limit_s) and self._watcher:
+            self._watcher.scheduled(schedule(tasks, self.world, budget_s=self._budget.left_s))
+        self._run_tasks(tasks)
+        settings = suite("quick", on_gpu=self.world.backend != "gloo").settings[TRIAL]
+        trial = Task(benchmark=find(TRIAL), replicate=0, deadline_s=60.0, settings=settings)
+        if self._budget.allows(trial, Extent.of(self.world)):
+            self._agent.retest(trial)
 
-    def add_restart(self, names: Iterable[str]) -> None:
-        """One more restart of the named benchmarks."""
+    def add_restart(self, names: Iterable[str]) -> bool:
+        """One more restart of the named benchmarks; whether the budget allowed any."""
         progress = _progress_of(open_run(self.folder, partial=True).events)
         chosen = [b for b in self.benchmarks if b.name in set(names) and not b.once]
-        self._run_tasks(
-            [task_of(self.suite, b, progress.get(b.name, Progress()).next_replicate) for b in chosen]
+        return self._run_tasks(
+            [
+                with_room(
+                    task_of(self.suite, b, progress.get(b.name, Progress()).next_replicate),
+                    Extent.of(self.world),
+                )
+                for b in chosen
+            ]
         )
 
-    def _run_tasks(self, tasks: Sequence[Task]) -> None:
+    @property
+    def can_retest(self) -> bool:
+        """Whether pairs of nodes were measured in crowded rounds, so that suspects may be among them."""
+        return len(self.world.hosts) > 2 and any(b.name == "pairs" for b in self.benchmarks)
+
+    def retest(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Measure these pairs of nodes again, each alone, as far as the budget allows."""
+        if pairs:
+            settings = self.suite.settings["pairs"] | {"pairs": pairs}
+            self._run_tasks([dataclasses.replace(task_of(self.suite, find(RETEST), 0), settings=settings)])
+
+    def _run_tasks(self, tasks: Sequence[Task]) -> bool:
         if self._watcher:
             self._watcher.planned(tasks)
+        done = {name for name, had in self._progress.items() if had.whole}
+        passed: dict[str, Benchmark] = {}
         try:
             for task in tasks:
-                if self._watcher:
-                    self._watcher.started(task)
-                outcome = self._agent.run_task(task)
-                if self._watcher:
-                    self._watcher.ended(outcome)
+                if self._budget.allows(task, Extent.of(self.world)):
+                    self._run_task(task)
+                    done.add(task.benchmark.name)
+                else:
+                    passed.setdefault(task.benchmark.name, task.benchmark)
         except KeyboardInterrupt:
             self._agent.interrupted()
             raise
+        for name, benchmark in passed.items():
+            if name not in done:
+                self._skip(benchmark, f"it did not fit into the budget of {show(self._budget.limit_s, 's')}")
+        return len(passed) < len({task.benchmark.name for task in tasks})
+
+    def _run_task(self, task: Task) -> None:
+        if self._watcher:
+            self._watcher.started(task)
+        load, cores = os.getloadavg()[0], float(len(os.sched_getaffinity(0)))
+        task = with_patience(task, load=load, cores=cores)
+        if self._budget.left_s < task.deadline_s:
+            task = dataclasses.replace(task, deadline_s=max(1.0, self._budget.left_s))
+        outcome = self._agent.run_task(task)
+        self._budget.note(task, outcome.seconds)
+        if self._watcher:
+            self._watcher.ended(outcome)
+
+    def _skip(self, benchmark: Benchmark, reason: str) -> None:
+        self._agent.skip(benchmark, reason)
+        if self._watcher:
+            self._watcher.skipped(benchmark, reason)
 
 
 def _obstacle(benchmark: Benchmark, world: World) -> str | None:
@@ -185,7 +257,7 @@ def _begun(options: MeasureOptions, world: World, missing: int = 0) -> tuple[Man
 
 
 def _create(options: MeasureOptions, world: World, missing: int) -> Manifest:
-    chosen = suite(options.suite, on_gpu=False)
+    chosen = suite(options.suite, on_gpu=False, soak_s=options.soak_s)
     _chosen(options.only)
     created_s = time.time()
     manifest = Manifest(
@@ -197,12 +269,18 @@ def _create(options: MeasureOptions, world: World, missing: int) -> Manifest:
         only=options.only,
         ranks=len(world.seats) + missing,
         hosts=world.hosts,
-        restarts=chosen.restarts,
+        restarts=options.restarts or chosen.restarts,
         seed=options.seed,
         backend=world.backend,
+        soak_s=options.soak_s,
+        annex=options.annex,
     )
     create_run(options.out, manifest)
     return manifest
+
+
+def _suite_of(manifest: Manifest, *, on_gpu: bool) -> Suite:
+    return suite(manifest.suite, on_gpu=on_gpu, soak_s=manifest.soak_s)
 
 
 def _resume(options: MeasureOptions, world: World) -> tuple[Manifest, dict[str, Progress]]:
@@ -243,7 +321,7 @@ def _chosen(only: tuple[str, ...] | None) -> tuple[Benchmark, ...]:
     for name in only or ():
         if name not in known:
             raise unknown_name("benchmark", name, known)
-    return tuple(benchmark for name, benchmark in known.items() if only is None or name in only)
+    return tuple(b for name, b in known.items() if (not b.apart if only is None else name in only))
 
 
 def benchmark_of(quantity_id: str) -> str | None:

@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
+import json
+import math
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from assay.catalog.clusters import cluster, cluster_ids, load_cluster
+from assay.api.clusters import candidates, find_cluster
+from assay.api.clusters import read_cluster as read_cluster
 from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
 from assay.domain.cluster import Cluster
+from assay.domain.device import Gpu
 from assay.domain.layout import parse_layout
-from assay.domain.workload import Workload
+from assay.domain.workload import Transformer, Workload
 from assay.errors import InputError
-from assay.predict.network import LinkNetwork
-from assay.predict.prediction import Prediction, predict, smallest_change_that_fits, speedup_frac
+from assay.fabric.failures.impact import Conditions, Impact, impact
+from assay.predict.calibration import calibrated_gpu, calibrated_physics, network_of
+from assay.predict.impaired import ImpairedNetwork, slowed_gpu
+from assay.predict.network import Network
+from assay.predict.physics import Physics
+from assay.predict.prediction import (
+    Prediction,
+    ScalingPoint,
+    predict,
+    scaling_curve,
+    smallest_change_that_fits,
+)
 from assay.predict.sensitivity import Effect, sensitivity
 from assay.predict.situation import Situation
 from assay.predict.stack import DEFAULT_STACK, stack
 from assay.predict.timeline import pipeline, trace_events
 
-#: Where no run, stack or layout says otherwise, all ranks wait for nothing but each other.
+if TYPE_CHECKING:
+    from assay.predict.inputs import Input
+
+_NO_CHANGE = "more GPUs, or GPUs with more memory: no recomputation, sharding, tp or pp makes it fit"
 _UNSTACKED = f"no stack named: {DEFAULT_STACK} taken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions:
-    """What `assay predict` was asked."""
+    """What `assay predict` was asked; `base` is the system of a measured run, `gpu` that of a topology."""
 
     cluster: str
-    nodes: int
     workload: str
+    nodes: int | None = None
+    base: str | None = None
+    gpu: str | None = None
     layout: str
     global_batch: int
     seq_len: int | None = None
@@ -37,27 +57,53 @@ class PredictOptions:
     stack: str | None = None
     tokens: float | None = None
     sensitivity: bool = False
+    conditions: Conditions = field(default_factory=Conditions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """A prediction with the cluster it is for, and what was asked besides."""
+    """A prediction with the cluster it is for, and what was asked besides.
+
+    `impact` is what failures, loss and routing do, and `healthy_s` the step without them.
+    """
 
     cluster: Cluster
     prediction: Prediction
     speedup_frac: float | None
+    curve: tuple[ScalingPoint, ...] = ()
+    fix: str | None = None
     effects: tuple[Effect, ...] = ()
     tokens: float | None = None
+    impact: Impact | None = None
+    healthy_s: float | None = None
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The figures of the cluster that the prediction rests on, each with its origin."""
+        from assay.predict.inputs import inputs_of
+
+        return inputs_of(self.cluster, self.prediction.peak_dtype)
+
+    @property
+    def why_no_mfu(self) -> str:
+        """The reason for a missing MFU."""
+        gpu = self.cluster.node.gpu
+        dtype = self.prediction.peak_dtype
+        if gpu is None or gpu.source == "run":
+            return "no datasheet gives this device's peak"
+        return gpu.why_no_peak(dtype) or f"no {dtype} peak"
+
+    @property
+    def why_no_speedup(self) -> str:
+        """The reason for a missing speed-up."""
+        return "the batch or the groups do not divide over the fewest nodes that hold a replica"
 
 
 def predict_step(options: PredictOptions) -> Predicted:
     """Predict a step; an `InputError` says which input does not fit the others."""
-    built = _cluster(options.cluster).of(options.nodes)
-    gpu = built.node.gpu
-    if gpu is None:
-        raise InputError(
-            f"the GPU of {built.id} is not known", fix="name a shipped system, or gpu in its file"
-        )
+    found = find_cluster(options.cluster, nodes=options.nodes, base=options.base, gpu=options.gpu)
+    built = found.cluster
+    gpu = _gpu_of(built)
     workload = _workload(options)
     layout = parse_layout(options.layout, gpus=built.gpus)
     shape = workload.model
@@ -66,30 +112,74 @@ def predict_step(options: PredictOptions) -> Predicted:
         workload=workload,
         layout=layout,
         global_batch=options.global_batch,
-        gpu=gpu,
+        gpu=calibrated_gpu(gpu, built.calibration),
         stack=stack(options.stack or DEFAULT_STACK),
     )
-    network = LinkNetwork.of(built)
-    assumed = () if options.stack else (_UNSTACKED,)
-    result = predict(one, network, assumptions=assumed)
+    network, physics = network_of(built), calibrated_physics(built.calibration)
+    assumed = (*(() if options.stack else (_UNSTACKED,)), *found.assumed)
+    whole = predict(one, network, physics=physics, assumptions=assumed)
+    harm = impact(built, options.conditions) if options.conditions.any else None
+    result = whole if harm is None else _impaired(one, network, physics, harm, assumed)
+    curve = scaling_curve(
+        result,
+        lambda nodes: network_of(built.of(nodes)),
+        node_gpus=len(built.node.gpus),
+        physics=physics,
+    )
     return Predicted(
         cluster=built,
-        prediction=result,
-        speedup_frac=speedup_frac(
-            result, lambda nodes: LinkNetwork.of(built.of(nodes)), node_gpus=len(built.node.gpus)
-        ),
-        effects=sensitivity(one, network) if options.sensitivity else (),
+        prediction=replace(result, mfu_frac=_mfu_frac(result, gpu)),
+        impact=harm,
+        healthy_s=None if harm is None else whole.step_time_s.value,
+        speedup_frac=curve[-1].frac if curve else None,
+        curve=curve,
+        fix=None if result.fits else smallest_change_that_fits(one) or _NO_CHANGE,
+        effects=sensitivity(one, network, physics=physics) if options.sensitivity else (),
         tokens=options.tokens,
     )
 
 
+def _impaired(
+    one: Situation, network: Network, physics: Physics, harm: Impact, assumed: tuple[str, ...]
+) -> Prediction:
+    """The step with everything that is asked to be wrong."""
+    endless = [name for name, factor in harm.slowdown.items() if not math.isfinite(factor)]
+    if endless:
+        raise InputError(
+            f"{harm.left.stranded:,} flows have no way left ({', '.join(endless)}), so that no step ends",
+            fix="let fewer things fail at once, or look at assay predict fabric --fail …",
+        )
+    slowed = replace(one, gpu=slowed_gpu(one.gpu, harm.gpu_part))
+    words = [f"{failure}" for failure in harm.conditions.failures]
+    told = (f"failed: {', '.join(words)}",) if words else ()
+    return predict(
+        slowed, ImpairedNetwork(network, harm.slowdown), physics=physics, assumptions=(*assumed, *told)
+    )
+
+
+def _gpu_of(built: Cluster) -> Gpu:
+    if built.node.gpu is None:
+        raise InputError(
+            f"{built.id} does not say which GPU it has",
+            fix=f"say --gpu, one of {', '.join(candidates(built.node))}, or name a shipped system",
+        )
+    return built.node.gpu
+
+
+def _mfu_frac(result: Prediction, gpu: Gpu) -> float | None:
+    """MFU against the datasheet, also where the prediction used measured peaks; None without a datasheet."""
+    peak = None if gpu.source == "run" else gpu.peak(result.peak_dtype)
+    return None if peak is None else result.model_flop_per_s / peak
+
+
+#: What follows the pipeline, in order.
+_TAIL = ("dp_gradients", "optimizer", "dp_weights", "step_host", "input", "checkpoint", "jitter")
+
+
 def timeline(predicted: Predicted) -> dict[str, object]:
-    """The step's pipeline in Chrome's trace format."""
+    """The step in Chrome's trace format: the pipeline, and what follows it; together the predicted step."""
     result = predicted.prediction
     layout = result.situation.layout
-    tail = {
-        name: result.breakdown_s[name] for name in ("dp_gradients", "optimizer", "dp_weights", "step_host")
-    }
     passes = pipeline(
         pp=layout.pp,
         vpp=layout.vpp,
@@ -97,9 +187,22 @@ def timeline(predicted: Predicted) -> dict[str, object]:
         forward_s=result.forward_s,
         backward_s=result.backward_s,
     )
+    tail = {name: result.breakdown_s[name] for name in _TAIL}
+    # The passes are those of an inner stage; what the last one and the sends add is shown in one piece.
+    rest = result.step_time_s.value - max(one.end_s for one in passes) - sum(tail.values())
     return trace_events(
-        passes, name=f"{result.situation.workload.model.name} on {predicted.cluster.name}", tail=tail
+        passes,
+        name=f"{result.situation.workload.model.name} on {predicted.cluster.name}",
+        tail={"head, imbalance and sends": max(0.0, rest)} | tail,
     )
+
+
+def write_json(data: dict[str, object], path: Path) -> None:
+    """Write one JSON object; raises `InputError` where the file cannot be written."""
+    try:
+        path.write_text(json.dumps(data), encoding="utf-8")
+    except OSError as fault:
+        raise InputError(f"cannot write {path}: {fault.strerror}", fix="give another file") from None
 
 
 def text_lines(file: Path) -> list[str]:
@@ -116,35 +219,24 @@ def text_lines(file: Path) -> list[str]:
         raise InputError("not UTF-8 text", where=str(file)) from None
 
 
-def _cluster(said: str) -> Cluster:
-    path = Path(said)
-    if path.suffix in (".yaml", ".yml", ".toml") or path.is_file():
-        return load_cluster(path)
-    if said.strip().lower() not in cluster_ids() and path.suffix == ".xml":
-        raise InputError(f"{said} is an NCCL topology; give a cluster file that names it")
-    return cluster(said)
-
-
 def _workload(options: PredictOptions) -> Workload:
-    path = Path(options.workload)
+    shape = read_model(options.workload)
+    return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
+
+
+def read_model(said: str) -> Transformer:
+    """A shipped model by name, or one from a config.json, Megatron-LM arguments or YAML."""
+    path = Path(said)
     if path.suffix == ".json" or path.is_dir():
         file = path / "config.json" if path.is_dir() else path
-        shape = model_from_config("\n".join(text_lines(file)), where=str(file))
-    elif path.suffix in (".yaml", ".yml", ".toml"):
-        shape = model_from_file(path)
-    elif path.suffix in (".sh", ".args", ".txt") and path.is_file():
-        shape = model_from_megatron("\n".join(text_lines(path)), where=str(path))
-    else:
-        shape = model(options.workload)
-    return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
+        return model_from_config("\n".join(text_lines(file)), where=str(file))
+    if path.suffix in (".yaml", ".yml", ".toml"):
+        return model_from_file(path)
+    if path.suffix in (".sh", ".args", ".txt") and path.is_file():
+        return model_from_megatron("\n".join(text_lines(path)), where=str(path))
+    return model(said)
 
 
 def model_names() -> tuple[str, ...]:
     """Ids of the shipped models."""
     return tuple(one.id for one in models())
-
-
-def smallest_fix(done: Predicted) -> str:
-    """The mildest change that makes a layout fit, in words."""
-    change = smallest_change_that_fits(done.prediction.situation)
-    return change or "more model parallelism, or a GPU with more memory"

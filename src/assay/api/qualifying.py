@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,8 +11,10 @@ from assay.api.reporting import write_report
 from assay.catalog.messages import Texts
 from assay.catalog.profiles import find_profile
 from assay.catalog.quantities import quantity
-from assay.codec.claims import load_claims
+from assay.codec.claims import Claims, load_claims
+from assay.domain.criterion import Profile
 from assay.domain.verdict import Judgement, Verdict
+from assay.judge.retested import suspects
 from assay.store.run import seal
 
 #: `--until-decided` stops here, however near the bound the truth lies.
@@ -23,38 +24,39 @@ MOST_RESTARTS = 60
 def qualify(
     options: MeasureOptions,
     *,
-    profile: str | None = None,
-    claims: Path | None = None,
+    profile: str | Profile | None = None,
+    claims: Path | Claims | None = None,
     lang: str = "en",
     until_decided: bool = False,
-    budget_s: float | None = None,
     watcher: Watcher | None = None,
 ) -> Judged:
     """Measure, judge, and write `verdict.json` and `report.html` into the run folder.
 
     A run stopped by Ctrl-C is judged by what it has. With `until_decided`, benchmarks behind undecided
-    criteria are restarted, and judged by confidence sequences, until none is undecided, `budget_s` is
-    spent, or `MOST_RESTARTS` are made. Profile, claims and language are read before anything is measured.
+    criteria are restarted, and judged by confidence sequences, until none is undecided, the budget is spent,
+    or `MOST_RESTARTS` are made. Profile, claims and language are read before anything is measured.
     """
     Texts(lang)
-    chosen = find_profile(profile) if profile else None
-    promised = load_claims(claims, quantity_of=quantity) if claims else None
+    chosen = find_profile(profile) if isinstance(profile, str) else profile
+    promised = load_claims(claims, quantity_of=quantity) if isinstance(claims, Path) else claims
     session = Session(options, watcher)
-    began = time.monotonic()
 
     def verdict(*, sequential: bool) -> Judged:
+        session.judging()
         return judge(
             [session.folder], profile=chosen, claims=promised, partial=True, lang=lang, sequential=sequential
         )
 
     try:
         session.run()
+        if session.can_retest:
+            findings = verdict(sequential=False).assessment.findings
+            session.retest(suspects(findings, session.world.hosts))
         if until_decided:
             for _ in range(MOST_RESTARTS - session.suite.restarts):
                 names = _undecided_benchmarks(verdict(sequential=True).assessment.judgements)
-                if not names or (budget_s is not None and time.monotonic() - began > budget_s):
+                if not names or not session.add_restart(names):
                     break
-                session.add_restart(names)
     except KeyboardInterrupt:
         pass  # recorded by the agent; what was measured is judged
     finally:

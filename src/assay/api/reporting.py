@@ -15,7 +15,7 @@ from assay.report.html import render_html
 def write_report(judged: Judged, folder: Path, *, command: str) -> Judged:
     """Write both into `folder`; the returned record knows where the page lies, or why there is none."""
     text = json.dumps(judged.answer(command), indent=1, ensure_ascii=False)
-    _write(folder / "verdict.json", text + "\n")
+    write_text(folder / "verdict.json", text + "\n")
     try:
         return write_page(judged, folder / "report.html", command=command)
     except EnvironmentLackError as lack:
@@ -27,11 +27,11 @@ def write_report(judged: Judged, folder: Path, *, command: str) -> Judged:
 def write_page(judged: Judged, path: Path, *, command: str) -> Judged:
     """Write the report as one HTML file; raises `EnvironmentLackError` without the report extra."""
     text = json.dumps(judged.answer(command), indent=1, ensure_ascii=False)
-    _write(path, render_html(judged.data, answer_json=text))
+    write_text(path, render_html(judged.data, answer_json=text))
     return dataclasses.replace(judged, data=dataclasses.replace(judged.data, report_path=str(path)))
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     """Replace a file in one step, so that a reader never sees half of it."""
     beside = path.with_name(f".{path.name}.new")
     try:

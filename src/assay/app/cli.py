@@ -19,6 +19,12 @@ COMMANDS = {
     "measure": ("assay.app.measure", "measure", "Run the benchmarks only."),
     "judge": ("assay.app.judge", "judge", "Judge a recorded run, or other tools' results, again."),
     "predict": ("assay.app.predict", "predict", "How long a step or a collective takes, and why."),
+    "calibrate": (
+        "assay.app.calibrate",
+        "calibrate",
+        "Fit the model to a measured run: its factors, its fit.",
+    ),
+    "plan": ("assay.app.plan", "plan", "Layout, platform, size, cost, growth and risk of a training run."),
     "validate": ("assay.app.validate", "validate", "How wrong the predictor is, against measured runs."),
     "doctor": ("assay.app.doctor", "doctor", "Why is it slow, hung or broken? Logs in, causes out."),
     "watch": ("assay.app.watch", "watch", "Is it still what we qualified? Incidents as they happen."),

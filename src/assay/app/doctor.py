@@ -27,7 +27,18 @@ from assay.app.options import json_option
     metavar="FILE",
     help="With --live: a file of hosts, asked in parallel through ssh.",
 )
+@click.option(
+    "--ssh",
+    metavar="COMMAND",
+    help="With --hosts, what runs a command on {host}.  [default: ssh in batch mode]",
+)
 @click.option("--job", metavar="ID", help="With --live: the hosts of this Slurm job.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the diagnosis as one HTML file that opens offline.",
+)
 @click.option("--timeline", is_flag=True, help="Show the merged story of the job across ranks.")
 @click.option(
     "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the answer."
@@ -40,7 +51,9 @@ def doctor(
     mask: bool,
     live: bool,
     hosts: Path | None,
+    ssh: str | None,
     job: str | None,
+    html: Path | None,
     timeline: bool,
     lang: str,
     as_json: bool,
@@ -51,7 +64,7 @@ def doctor(
     recognised by content. Exit code 0 nothing wrong, 1 a cause found, 3 a symptom with a shortlist.
     """
     from assay import __version__
-    from assay.api.collecting import write_bundle
+    from assay.api.collecting import SSH, write_bundle
     from assay.api.doctoring import doctor as examine
     from assay.api.doctoring import doctor_live
     from assay.catalog.messages import Texts
@@ -67,7 +80,15 @@ def doctor(
             click.echo(f"ran {command}", err=True)
         click.echo(f"wrote {collect}")
         return 0
-    diagnosis = doctor_live(paths, hosts=hosts, job=job) if live else examine(paths)
+    if live:
+        diagnosis = doctor_live(paths, hosts=hosts, job=job, ssh=ssh or SSH)
+    else:
+        diagnosis = examine(paths)
+    if html:
+        from assay.api.reporting import write_text
+        from assay.report.diagnosis_page import diagnosis_html
+
+        write_text(html, diagnosis_html(diagnosis, texts, assay_version=__version__))
     if as_json:
         click.echo(
             json.dumps(

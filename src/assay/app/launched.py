@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from assay.app.options import default_folder
+
+if TYPE_CHECKING:
+    from assay.api.measuring import MeasureOptions
+    from assay.measure.launchers.job import Job
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -42,3 +49,35 @@ def launched(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def this_job(asked: Mapping[str, Any]) -> Job | None:
+    """This process's place in a launcher's job, with what was asked checked against it."""
+    from assay import api
+
+    if asked["resume"] and asked["out"]:
+        raise click.UsageError("--resume goes on in the folder of its run, so --out cannot be given with it")
+    if asked["soak_s"] is not None and asked["suite"] != "soak":
+        raise click.UsageError("--for says how long a soak takes; give --suite soak with it")
+    job = api.this_job()
+    for name in ("ranks", "hosts"):
+        if job and asked[name] is not None:
+            raise click.UsageError(
+                f"--{name} cannot be given in a job: {job.launcher} has started {job.world}"
+            )
+    return job
+
+
+def measure_options(asked: Mapping[str, Any], *, job: Job | None, began_s: float) -> MeasureOptions:
+    """What the options of `measuring` and `launched` ask for."""
+    from assay import api
+
+    same = ("ranks", "suite", "restarts", "budget_s", "soak_s", "only", "seed", "hosts", "ssh", "wait_s")
+    return api.MeasureOptions(
+        out=asked["resume"] or asked["out"] or default_folder(),
+        resume=asked["resume"] is not None,
+        command=("assay", *sys.argv[1:]),
+        command_time_s=began_s,
+        job=job,
+        **{name: asked[name] for name in same},
+    )

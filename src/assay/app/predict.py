@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
+from assay.app.options import failing, json_option, page_options
 from assay.app.predict_collective import collective
+from assay.app.predict_fabric import fabric
+from assay.app.predict_memory_pool import memory_pool
+from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.api.predicting import Predicted
+    from assay.fabric.failures.impact import Conditions
 
 
 class _StepFirst(click.Group):
@@ -34,16 +37,27 @@ def predict() -> None:
 
 
 predict.add_command(collective)
+predict.add_command(fabric)
+predict.add_command(memory_pool)
 
 
 @predict.command()
-@click.option("--cluster", required=True, metavar="NAME|FILE", help="A shipped system, or a cluster file.")
-@click.option("--nodes", required=True, type=click.IntRange(min=1), metavar="N", help="Nodes of it.")
+@click.option(
+    "--cluster",
+    required=True,
+    metavar="NAME|FILE|RUN",
+    help="A shipped system, a cluster file, an NCCL topology (.xml), or a measured run's folder.",
+)
+@click.option(
+    "--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes.  [default: the file's or run's]"
+)
+@click.option("--base", metavar="NAME", help="The system that a measured run was made on.")
+@click.option("--gpu", metavar="NAME", help="The GPU of an NCCL topology, which does not name it.")
 @click.option(
     "--workload",
-    required=True,
     metavar="NAME|FILE",
-    help="A shipped model, a Hugging Face config.json, Megatron-LM arguments (.sh, .args), or YAML.",
+    help="A shipped model or job (halo3d, spectral, montecarlo, composite, raytrace, volume), a Hugging Face "
+    "config.json, Megatron-LM arguments (.sh, .args), or YAML.",
 )
 @click.option(
     "--layout",
@@ -51,12 +65,24 @@ predict.add_command(collective)
     metavar="tp=4,pp=4,…",
     help="tp pp vpp cp ep etp dp micro_batch sharding recompute …",
 )
-@click.option("--global-batch", required=True, type=click.IntRange(min=1), help="Sequences of one step.")
+@click.option("--global-batch", type=click.IntRange(min=1), help="Sequences of one step (models only).")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of a job; may be repeated."
+)
 @click.option("--seq-len", type=click.IntRange(min=1), help="Tokens of a sequence.  [default: the model's]")
 @click.option("--task", type=click.Choice(["pretrain", "sft", "lora"]), default="pretrain", show_default=True)
 @click.option("--stack", metavar="NAME", help="Framework: megatron, nemo, torchtitan, fsdp, maxtext, …")
-@click.option("--tokens", type=float, help="A token budget: how many days it takes.")
-@click.option("--explain", is_flag=True, help="For each term the formula and its source.")
+@click.option(
+    "--from-trace",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A Kineto trace of the job on fewer nodes: its kernels and host gaps stay, its collectives are "
+    "predicted for --nodes. Takes the place of --workload.",
+)
+@click.option(
+    "--tokens", type=click.FloatRange(min=1), metavar="N", help="A token budget: how many days it takes."
+)
+@click.option("--explain", is_flag=True, help="For each term the formula, its inputs and their sources.")
 @click.option("--sensitivity", is_flag=True, help="Which inputs move the answer, and by how much.")
 @click.option(
     "--trace",
@@ -64,32 +90,69 @@ predict.add_command(collective)
     metavar="FILE",
     help="Write the pipeline as a timeline that Perfetto opens.",
 )
+@failing
+@click.option(
+    "--adaptive/--no-adaptive", default=None, help="Adaptive routing.  [default: as the fabric has it]"
+)
+@page_options
 @json_option
 def step(
     cluster: str,
-    nodes: int,
-    workload: str,
+    nodes: int | None,
+    base: str | None,
+    gpu: str | None,
+    workload: str | None,
     layout: str,
-    global_batch: int,
+    global_batch: int | None,
+    settings: tuple[str, ...],
     seq_len: int | None,
     task: str,
     stack: str | None,
+    from_trace: Path | None,
     tokens: float | None,
     explain: bool,
     sensitivity: bool,
     trace: Path | None,
+    fail: tuple[str, ...],
+    degrade: tuple[str, ...],
+    loss: float,
+    ecmp: bool,
+    repeat: str | None,
+    adaptive: bool | None,
+    html: Path | None,
+    lang: str,
     as_json: bool,
 ) -> int:
     """Predict the time of one training step: where it goes, how sure that is, and what would change it.
 
     Exit code 0; 1 where the model does not fit in memory.
     """
-    from assay.api.predicting import PredictOptions, predict_step, timeline
+    if from_trace:
+        asked = (workload, task != "pretrain", stack, tokens, sensitivity, trace, html, gpu, settings, fail)
+        _require_trace_options(*asked)
+        return _from_trace(from_trace, cluster, nodes, base, layout, global_batch, seq_len, as_json=as_json)
+    from assay.api.predicting import PredictOptions, predict_step, timeline, write_json
+    from assay.api.predicting_jobs import is_job
+    from assay.app.prediction import answer, show_prediction
+    from assay.fabric.failures.impact import Conditions
 
+    if workload is None:
+        raise InputError("--workload is missing", fix="name a model or a job, or give --from-trace")
+    conditions = Conditions.of(
+        fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat
+    )
+    if is_job(workload):
+        return _job(cluster, nodes, workload, settings, conditions, as_json=as_json)
+    if global_batch is None or settings:
+        raise click.UsageError(
+            "--set is for jobs, not for models" if settings else "a model needs --global-batch"
+        )
     done = predict_step(
         PredictOptions(
             cluster=cluster,
             nodes=nodes,
+            base=base,
+            gpu=gpu,
             workload=workload,
             layout=layout,
             global_batch=global_batch,
@@ -97,96 +160,75 @@ def step(
             task=task,
             stack=stack,
             tokens=tokens,
-            sensitivity=sensitivity,
+            sensitivity=sensitivity or html is not None,
+            conditions=conditions,
         )
     )
     if trace:
-        trace.write_text(json.dumps(timeline(done)), encoding="utf-8")
+        write_json(timeline(done), trace)
         click.echo(f"wrote {trace}", err=True)
+    if html:
+        from assay.api.pages import write_prediction_page
+
+        write_prediction_page(done, html, lang=lang, answer=answer(done))
+        click.echo(f"wrote {html}", err=True)
     if as_json:
-        click.echo(json.dumps(_answer(done), indent=1))
+        click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
     else:
-        _show(done, explain=explain)
+        show_prediction(done, explain=explain, sensitivity=sensitivity)
     return 0 if done.prediction.fits else 1
 
 
-def _answer(done: Predicted) -> dict[str, object]:
-    """The prediction as one JSON object; names carry units, a missing value is null."""
-    from assay import __version__
-    from assay.codec.answer import SCHEMA_VERSION
+def _job(
+    cluster: str,
+    nodes: int | None,
+    workload: str,
+    settings: tuple[str, ...],
+    conditions: Conditions,
+    *,
+    as_json: bool,
+) -> int:
+    from assay.api.predicting_jobs import predict_named_job
+    from assay.app.predict_job import show_job
 
-    p = done.prediction
-    layout = p.situation.layout
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": "predict",
-        "assay_version": __version__,
-        "cluster": done.cluster.id,
-        "nodes": done.cluster.count,
-        "gpus": layout.ranks,
-        "workload": p.situation.workload.model.id,
-        "layout": layout.product,
-        "step_time_s": {"value": p.step_time_s.value, "low": p.step_time_s.low, "high": p.step_time_s.high},
-        "tokens_per_s_per_gpu": p.tokens_per_s_per_gpu,
-        "model_flop_per_s": p.model_flop_per_s,
-        "mfu_frac": p.mfu_frac,
-        "mfu_formula": p.mfu_formula,
-        "speedup_frac": done.speedup_frac,
-        "days": p.days(done.tokens) if done.tokens else None,
-        "breakdown": p.breakdown_s,
-        "memory_bytes": p.memory_bytes,
-        "capacity_bytes": p.capacity_bytes,
-        "fits": p.fits,
-        "assumptions": list(p.assumptions),
-        "sensitivity": [
-            {"input": e.input, "by": e.by, "step_frac": e.step_frac, "changes": e.changes}
-            for e in done.effects
-        ],
-        "extrapolated": list(p.extrapolated),
-    }
+    if nodes is None:
+        raise InputError("--nodes is missing", fix="a job needs the number of nodes")
+    done = predict_named_job(cluster, nodes, workload, settings, conditions)
+    return show_job(done, as_json=as_json)
 
 
-def _show(done: Predicted, *, explain: bool) -> None:
-    from assay.predict.explain import MEMORY, STEP
-    from assay.units import show, show_bytes
+def _require_trace_options(*asked: object) -> None:
+    names = ("--workload", "--task", "--stack", "--tokens", "--sensitivity", "--trace", "--html", "--gpu")
+    for name, value in zip((*names, "--set", "--fail"), asked, strict=True):
+        if value:
+            raise InputError(f"{name} has no meaning beside --from-trace", fix=f"leave {name} out")
 
-    p = done.prediction
-    t = p.step_time_s
-    model = p.situation.workload.model
-    click.echo(f"{model.name} on {done.cluster.name}: {p.situation.layout.product} GPUs")
-    click.echo(f"step       {show(t.value, 's')}  (80 %: {show(t.low, 's')} to {show(t.high, 's')})")
-    click.echo(
-        f"rate       {p.tokens_per_s_per_gpu:,.0f} tokens/s/GPU, {show(p.model_flop_per_s, 'FLOP/s')} a GPU"
+
+def _from_trace(
+    file: Path,
+    cluster: str,
+    nodes: int | None,
+    base: str | None,
+    layout: str,
+    global_batch: int | None,
+    seq_len: int | None,
+    *,
+    as_json: bool,
+) -> int:
+    from assay.api.tracing import predict_trace, shard_ranks_of
+    from assay.app.predict_trace import answer, show_trace
+
+    done = predict_trace(
+        file,
+        cluster=cluster,
+        nodes=nodes,
+        base=base,
+        shard_ranks=shard_ranks_of(layout),
+        global_batch=global_batch,
+        seq_len=seq_len,
     )
-    if p.mfu_frac is not None:
-        click.echo(f"MFU        {p.mfu_frac:.1%}  ({p.mfu_formula})")
-    if done.speedup_frac is not None:
-        click.echo(
-            f"speed-up   {done.speedup_frac:.1%} of linear against the fewest nodes that hold a replica"
-        )
-    if done.tokens:
-        click.echo(f"days       {p.days(done.tokens):,.1f} for {done.tokens:.3g} tokens")
-    click.echo("\nwhere the step goes")
-    for name, seconds in sorted(p.breakdown_s.items(), key=lambda item: -item[1]):
-        if seconds > 0:
-            why = f"   {STEP[name].formula} [{STEP[name].source}]" if explain else ""
-            click.echo(f"  {name:14s} {show(seconds, 's'):>10s} {seconds / t.value:6.1%}{why}")
-    verdict = "fits" if p.fits else "DOES NOT FIT"
-    click.echo(f"\nmemory of the fullest rank: {verdict} in {show_bytes(p.capacity_bytes)}")
-    for name, size in p.memory_bytes.items():
-        why = f"   {MEMORY[name].formula} [{MEMORY[name].source}]" if explain else ""
-        click.echo(f"  {name:14s} {show_bytes(size):>10s}{why}")
-    click.echo(f"  {'total':14s} {show_bytes(p.total_bytes):>10s}")
-    if not p.fits:
-        from assay.api.predicting import smallest_fix
-
-        click.echo(f"  fix: {smallest_fix(done)}")
-    for line in p.assumptions:
-        click.echo(f"assumed: {line}")
-    for line in p.extrapolated:
-        click.echo(f"extrapolated: {line}")
-    if done.effects:
-        click.echo("\nwhat moves the answer (each input 10 % larger, or the setting named)")
-        for effect in done.effects:
-            change = f"{effect.step_frac:+.2%}" if effect.changes else "changed nothing"
-            click.echo(f"  {effect.input:36s} {change}")
+    if as_json:
+        click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
+    else:
+        show_trace(done)
+    return 0

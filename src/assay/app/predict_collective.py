@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
+from assay.app.options import failing, json_option, page_options
+from assay.app.predict_impact import impact_object, show_impact
+from assay.app.scores import headed
 
 if TYPE_CHECKING:
-    from assay.domain.cluster import Cluster
-    from assay.fabric.collective import CollectiveTimes, Options
+    from assay.api.predicting_collective import PredictedCollective
 
 
-def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
+def _sizes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
     """`8:16Gi` doubles from 8 bytes to 16 GiB; `1Mi,64Mi` is a list."""
     from assay.errors import InputError
     from assay.units import parse_bytes
 
+    if value is None:
+        return None
     if ":" not in value:
-        return [parse_bytes(part) for part in value.split(",") if part.strip()]
+        return tuple(parse_bytes(part) for part in value.split(",") if part.strip())
     first, last = (parse_bytes(part) for part in value.split(":", 1))
     if first < 1 or last < first:
         raise InputError(
@@ -30,77 +33,100 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str) -> list[int]:
     sizes = [first]
     while sizes[-1] * 2 <= last:
         sizes.append(sizes[-1] * 2)
-    return sizes
+    return tuple(sizes)
 
 
 @click.command(name="collective")
 @click.option(
-    "--cluster", "system", required=True, metavar="NAME|FILE", help="Shipped system, YAML, or NCCL XML."
+    "--cluster",
+    "system",
+    required=True,
+    metavar="NAME|FILE",
+    help="Shipped system, YAML, NCCL XML, or a run.",
 )
 @click.option("--nodes", type=click.IntRange(1), default=None, help="Nodes of the group.  [default: 1]")
 @click.option(
     "--per-node", type=click.IntRange(1), default=None, help="Ranks in each node.  [default: all GPUs]"
 )
 @click.option("--op", default="all_reduce", show_default=True, help="all_reduce, all_gather, all_to_all, …")
-@click.option("--bytes", "sizes", callback=_sizes, default="8:16Gi", show_default=True, help="Sizes.")
+@click.option(
+    "--bytes", "sizes", callback=_sizes, metavar="8:16Gi", help="Sizes.  [default: 8:16Gi, or the file's]"
+)
+@click.option(
+    "--measured",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="An nccl-tests file to set beside the prediction.",
+)
 @click.option("--library", type=click.Choice(["nccl", "rccl", "gloo"]), default="nccl", show_default=True)
 @click.option("--nccl", default="2.27", show_default=True, metavar="VERSION", help="NCCL's version.")
 @click.option("--sharp/--no-sharp", default=None, help="Add up in InfiniBand switches.")
 @click.option("--nvls/--no-nvls", default=None, help="Add up in NVSwitches.")
 @click.option("--adaptive/--no-adaptive", default=None, help="Adaptive routing.")
 @click.option("--algorithm", default=None, help="Force RING, TREE, NVLS, …")
+@failing
+@page_options
 @json_option
 def collective(
     system: str,
     nodes: int | None,
     per_node: int | None,
     op: str,
-    sizes: list[int],
+    sizes: tuple[int, ...] | None,
+    measured: Path | None,
     library: str,
     nccl: str,
     sharp: bool | None,
     nvls: bool | None,
     adaptive: bool | None,
     algorithm: str | None,
+    fail: tuple[str, ...],
+    degrade: tuple[str, ...],
+    loss: float,
+    ecmp: bool,
+    repeat: str | None,
+    html: Path | None,
+    lang: str,
     as_json: bool,
 ) -> int:
     """Predict a collective: time with a range, bandwidths, NCCL's choice, and the link that binds."""
-    from assay.fabric.collective import Options, collective_time
-    from assay.fabric.placement import Placement
+    from assay.api.predicting_collective import CollectiveOptions, predict_collective
+    from assay.fabric.collective import Options
+    from assay.fabric.failures.impact import Conditions
 
-    cluster = read_cluster(system, nodes or 1)
-    options = Options(
-        library=library,
-        nccl=_version(nccl),
-        sharp=sharp,
-        nvls=nvls,
-        adaptive_routing=adaptive,
-        algorithm=algorithm.upper() if algorithm else None,
+    done = predict_collective(
+        CollectiveOptions(
+            cluster=system,
+            op=op,
+            sizes=sizes,
+            nodes=nodes,
+            per_node=per_node,
+            library=Options(
+                library=library,
+                nccl=_version(nccl),
+                sharp=sharp,
+                nvls=nvls,
+                adaptive_routing=adaptive,
+                algorithm=algorithm.upper() if algorithm else None,
+            ),
+            conditions=Conditions.of(fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, repeat=repeat),
+            measured=measured,
+        )
     )
-    width = per_node or len(cluster.node.gpus)
-    times = collective_time(cluster, op, sizes, Placement.of(width, nodes or 1), options=options)
+    said = f"{library} {nccl}"
+    answer = _answer(done, said)
+    if html:
+        from assay.api.pages import write_collective_page
+
+        write_collective_page(done, html, lang=lang, library=said, answer=answer)
+        click.echo(f"wrote {html}", err=True)
     if as_json:
-        click.echo(json.dumps(_answer(cluster, times, options), indent=2))
+        click.echo(json.dumps(answer, indent=2))
     else:
-        _table(cluster, times)
+        _table(done)
+        if done.impact is not None:
+            show_impact(done.impact)
     return 0
-
-
-def read_cluster(system: str, nodes: int) -> Cluster:
-    """A shipped system by name, a cluster file, or an NCCL topology XML as the node; of at least `nodes`."""
-    from assay.catalog.clusters import cluster, load_cluster
-    from assay.domain.cluster import Cluster
-    from assay.domain.fabric import Fabric, Transport, Wiring
-    from assay.formats.nccl_topo import parse_topology
-
-    file = Path(system)
-    if file.suffix == ".xml":
-        node = parse_topology(file.read_text(encoding="utf-8").splitlines(), system)
-        rdma = all(nic.gpudirect for nic in node.nics)
-        fabric = Fabric(id=node.id, transport=Transport.ROCE if rdma else Transport.TCP, wiring=Wiring.RAIL)
-        return Cluster(id=node.id, name=node.id, node=node, count=nodes, fabric=fabric if node.nics else None)
-    found = load_cluster(file) if file.suffix in (".yaml", ".yml", ".toml") else cluster(system)
-    return found.of(max(found.count, nodes))
 
 
 def _version(text: str) -> tuple[int, int]:
@@ -112,10 +138,9 @@ def _version(text: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[1])
 
 
-def _answer(cluster: Cluster, times: CollectiveTimes, options: Options) -> dict[str, object]:
-    from assay import __version__
-
-    points = [
+def _answer(done: PredictedCollective, library: str) -> dict[str, object]:
+    times = done.times
+    points: list[dict[str, object]] = [
         {
             "op": times.op,
             "bytes": int(times.bytes[at]),
@@ -134,33 +159,43 @@ def _answer(cluster: Cluster, times: CollectiveTimes, options: Options) -> dict[
         }
         for at in range(times.bytes.size)
     ]
-    return {
-        "schema_version": 1,
-        "command": "predict collective",
-        "assay_version": __version__,
-        "cluster": cluster.id,
-        "library": f"{options.library} {options.nccl[0]}.{options.nccl[1]}",
+    for at, point in enumerate(points):
+        seconds = done.measured_s.get(int(times.bytes[at]))
+        if done.measured_s:
+            error = None if seconds is None else float(times.time_s[at]) / seconds - 1
+            point |= {"measured_s": seconds, "error_frac": error}
+    return headed("predict collective") | {
+        "cluster": done.cluster.id,
+        "library": library,
+        "calibrated_by": done.source,
         "points": points,
         "extrapolated": list(times.extrapolated),
+        **({} if done.impact is None else impact_object(done.impact)),
     }
 
 
-def _table(cluster: Cluster, times: CollectiveTimes) -> None:
-    from assay.units import show
+def _table(done: PredictedCollective) -> None:
+    from assay.units import percent, show
 
-    click.echo(
-        f"{times.op} on {cluster.name}: {int(times.ranks.flat[0])} ranks, {int(times.nodes.flat[0])} nodes\n"
-    )
-    click.echo(
-        f"{'size':>10} {'time':>10} {'80 % range':>23} {'algbw':>11} {'busbw':>11}  {'choice':<17} bound by"
-    )
+    times = done.times
+    click.echo(f"{times.op} on {done.cluster.name}")
+    click.echo(f"{int(times.ranks.flat[0])} ranks, {int(times.nodes.flat[0])} nodes\n")
+    beside = f"{'measured':>9} {'error':>8}" if done.measured_s else f"{'80 % range':>21}"
+    click.echo(f"{'size':>8} {'time':>9} {beside} {'busbw':>10}  {'choice':<17} bound by")
     for at in range(times.bytes.size):
-        choice = f"{times.algorithm[at]}/{times.protocol[at]}".rstrip("/")
+        choice = f"{times.algorithm[at]}/{times.protocol[at]}".strip("/")
+        value = float(times.time_s[at])
         between = f"{show(float(times.low_s[at]), 's')} … {show(float(times.high_s[at]), 's')}"
+        beside = f"{between:>21}"
+        if done.measured_s:
+            seconds = done.measured_s.get(int(times.bytes[at]))
+            error = None if seconds is None else value / seconds - 1
+            beside = f"{show(seconds, 's'):>9} {percent(error, sign=True):>8}"
         click.echo(
-            f"{show(float(times.bytes[at]), 'B'):>10} {show(float(times.time_s[at]), 's'):>10} {between:>23} "
-            f"{show(float(times.algbw_Bps[at]), 'B/s'):>11} {show(float(times.busbw_Bps[at]), 'B/s'):>11}  "
-            f"{choice:<17} {times.bound_by[at]}"
+            f"{show(float(times.bytes[at]), 'B'):>8} {show(value, 's'):>9} {beside} "
+            f"{show(float(times.busbw_Bps[at]), 'B/s'):>10}  {choice:<17} {times.bound_by[at]}"
         )
+    if done.source:
+        click.echo(f"\nmeasured on this cluster: {done.source}; the choice is NCCL's by its topology")
     if times.extrapolated:
         click.echo(f"\nextrapolated: no measurement stands behind {', '.join(times.extrapolated)}")

@@ -16,6 +16,7 @@ from rich.progress import (
 
 from assay.measure.agent import Outcome, Task
 from assay.measure.registry import Benchmark
+from assay.measure.schedule import Schedule
 
 
 class RunProgress:
@@ -41,6 +42,11 @@ class RunProgress:
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
+
+    def scheduled(self, schedule: Schedule) -> None:
+        """What the run will do."""
+        for line in schedule.lines():
+            self._console.print(line, highlight=False, soft_wrap=True)
 
     def planned(self, tasks: Sequence[Task]) -> None:
         """More tasks are to come."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.app.launched import launched
-from assay.app.options import default_folder, json_option, judging, measuring
+from assay.app.launched import launched, measure_options, this_job
+from assay.app.options import json_option, judging, measuring
+
+if TYPE_CHECKING:
+    from assay.codec.claims import Claims
+    from assay.domain.criterion import Profile
 
 
 @click.command()
@@ -20,23 +25,22 @@ from assay.app.options import default_folder, json_option, judging, measuring
 @click.option(
     "--until-decided", is_flag=True, help="Add restarts while a criterion is undecided, without peeking bias."
 )
+@click.option(
+    "--annex",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The annex that was signed: its criteria, promises and restarts; the run records its digest.",
+)
 @json_option
 def qualify(
-    ranks: int | None,
-    suite: str,
-    only: tuple[str, ...] | None,
-    seed: int,
-    out: Path | None,
-    resume: Path | None,
-    wait_s: float,
-    hosts: Path | None,
-    ssh: str | None,
-    strict_exit: bool,
-    profile: str | None,
-    claims: Path | None,
+    profile: str | Profile | None,
+    claims: Path | Claims | None,
     lang: str,
     until_decided: bool,
+    annex: Path | None,
     as_json: bool,
+    strict_exit: bool,
+    **asked: Any,
 ) -> int:
     """Measure this machine, judge it, and write a report.
 
@@ -45,35 +49,32 @@ def qualify(
     """
     began_s = time.time()
     from assay import api
+    from assay.api.annexing import signed
     from assay.app.progress import RunProgress
     from assay.report.terminal import print_report
 
-    if resume and out:
-        raise click.UsageError("--resume goes on in the folder of its run, so --out cannot be given with it")
-    job = api.this_job()
-    if job and ranks is not None:
-        raise click.UsageError(f"--ranks cannot be given in a job: {job.launcher} has started {job.world}")
-    if job and hosts:
-        raise click.UsageError(f"--hosts cannot be given in a job: {job.launcher} has started {job.world}")
+    digest = None
+    if annex:
+        if profile or claims:
+            raise click.UsageError(
+                "the annex has the criteria and the promises: leave --profile and --claims out"
+            )
+        terms = signed(annex)[0]
+        profile, claims, digest = terms.profile, terms.claims, terms.digest
+        asked["restarts"] = asked["restarts"] or terms.restarts
+    job = this_job(asked)
     if job and job.rank:
-        return api.attend(job, out=resume or out, wait_s=wait_s, profile=profile, claims=claims, lang=lang)
-    options = api.MeasureOptions(
-        out=resume or out or default_folder(),
-        ranks=ranks,
-        suite=suite,
-        only=only,
-        seed=seed,
-        resume=resume is not None,
-        command=("assay", *sys.argv[1:]),
-        command_time_s=began_s,
-        job=job,
-        hosts=hosts,
-        ssh=ssh,
-        wait_s=wait_s,
-    )
+        out, wait_s = asked["resume"] or asked["out"], asked["wait_s"]
+        return api.attend(job, out=out, wait_s=wait_s, profile=profile, claims=claims, lang=lang)
+    options = dataclasses.replace(measure_options(asked, job=job, began_s=began_s), annex=digest)
     with RunProgress() as progress:
         judged = api.qualify(
-            options, profile=profile, claims=claims, lang=lang, until_decided=until_decided, watcher=progress
+            options,
+            profile=profile,
+            claims=claims,
+            lang=lang,
+            until_decided=until_decided,
+            watcher=progress,
         )
     if as_json:
         click.echo(json.dumps(judged.answer("qualify"), indent=1, ensure_ascii=False))

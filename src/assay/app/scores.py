@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from assay.domain.goal import goal_of
+from assay.units import percent
+
 if TYPE_CHECKING:
-    from assay.domain.score import Validation
+    from assay.domain.score import GroupScore, Validation
 
 
 def headed(command: str) -> dict[str, object]:
@@ -48,6 +53,7 @@ def validation_object(result: Validation, *, command: str) -> dict[str, object]:
                 "p90_abs_error_frac": g.p90_abs_error_frac,
                 "bias_frac": g.bias_frac,
                 "coverage_frac": g.coverage_frac,
+                "goal": _goal(name, g),
             }
             for name, g in result.groups.items()
         },
@@ -55,22 +61,46 @@ def validation_object(result: Validation, *, command: str) -> dict[str, object]:
     }
 
 
-def print_validation(result: Validation, *, command: str, as_json: bool, rows: bool = False) -> None:
-    """Print a validation as a table, with every row where `rows` is set, or as JSON."""
+def print_validation(
+    result: Validation,
+    *,
+    command: str,
+    as_json: bool,
+    rows: bool = False,
+    html: Path | None = None,
+    lang: str = "en",
+) -> None:
+    """Print a validation as a table, with every row where `rows` is set, or as JSON; `html` is a page."""
+    if html:
+        from assay.api.pages import write_validation_page
+
+        answer = validation_object(result, command=command)
+        write_validation_page(result, html, lang=lang, command=command, answer=answer)
+        click.echo(f"wrote {html}", err=True)
     if as_json:
         click.echo(json.dumps(validation_object(result, command=command), indent=1))
         return
-    click.echo(
-        f"{'group':44s} {'n':>6s} {'skip':>5s} {'median':>7s} {'p90':>7s} {'bias':>7s} {'80 % holds':>10s}"
-    )
+    heads = " ".join(f"{word:>7s}" for word in ("median", "p90", "bias"))
+    click.echo(f"{'group':30s} {'n':>5s} {'skip':>4s} {heads} {'holds':>6s} {'goal':>6s}")
+    missed: list[str] = []
     for name, g in result.groups.items():
+        goal = goal_of(name)
+        misses = () if goal is None else goal.misses(g)
         cells = [
             percent(g.median_abs_error_frac),
             percent(g.p90_abs_error_frac),
             percent(g.bias_frac, sign=True),
         ]
+        if len(name) > 30:
+            click.echo(name)
         text = " ".join(f"{cell:>7s}" for cell in cells)
-        click.echo(f"{name:44s} {g.n:6d} {g.skipped:5d} {text} {percent(g.coverage_frac):>10s}")
+        told = "–" if g.coverage_frac is None else f"{g.coverage_frac:.0%}"
+        head = f"{name if len(name) <= 30 else '':30s} {g.n:5d} {g.skipped:4d}"
+        click.echo(f"{head} {text} {told:>6s} {goal or '–'!s:>6}{' ✗' if misses else ''}")
+        missed += [_missed(name, which, g) for which in misses]
+    click.echo("holds: measured values inside the 80 % interval; goal: median/p90, %; ✗ misses it")
+    if any(goal_of(name) for name in result.groups):
+        click.echo("\n".join(["misses:", *missed]) if missed else "misses: none")
     if rows:
         for row in result.rows:
             what = (
@@ -78,11 +108,23 @@ def print_validation(result: Validation, *, command: str, as_json: bool, rows: b
             )
             click.echo(f"{row.file}:{row.line}: {row.id}  {what}")
     for name, numbers in (result.fitted or {}).items():
-        click.echo(f"\nnumbers, {name}: " + ", ".join(f"{key} {value:.3g}" for key, value in numbers.items()))
+        told = ", ".join(f"{key} {value:.3g}" for key, value in numbers.items())
+        click.echo("\n" + textwrap.fill(f"numbers, {name}: {told}", 80, subsequent_indent="  "))
 
 
-def percent(value: float | None, *, sign: bool = False) -> str:
-    """A fraction as people read it."""
-    if value is None:
-        return "–"
-    return f"{value:+.1%}" if sign else f"{value:.1%}"
+def _goal(name: str, score: GroupScore) -> dict[str, object] | None:
+    goal = goal_of(name)
+    if goal is None:
+        return None
+    return {
+        "median_abs_error_frac": goal.median_frac,
+        "p90_abs_error_frac": goal.p90_frac,
+        "misses": list(goal.misses(score)),
+    }
+
+
+def _missed(name: str, which: str, score: GroupScore) -> str:
+    value = score.median_abs_error_frac if which == "median" else score.p90_abs_error_frac
+    goal = goal_of(name)
+    most = None if goal is None else goal.median_frac if which == "median" else goal.p90_frac
+    return f"  {name}: {which} {percent(value)}, goal {percent(most)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from assay.app.validate_fabric import choices, collectives
-from assay.app.validate_training import kernels, training
+from assay.app.validate_training import kernels, traces, training
 
 
 @click.group()
@@ -13,5 +13,5 @@ def validate() -> None:
     """Hold predictions against measured runs: error per row and by group, and whether the ranges hold."""
 
 
-for command in (training, kernels, collectives, choices):
+for command in (training, traces, kernels, collectives, choices):
     validate.add_command(command)

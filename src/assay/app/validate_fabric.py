@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
-from assay.app.scores import headed, percent, print_validation
+from assay.app.options import json_option, page_options
+from assay.app.scores import headed, print_validation
+from assay.units import percent
 
 if TYPE_CHECKING:
     from assay.domain.cluster import Node
@@ -26,8 +27,9 @@ files_argument = click.argument(
 @click.option(
     "--cross", type=click.Choice(["source"]), default=None, help="Leave each source out when fitting."
 )
+@page_options
 @json_option
-def collectives(files: Sequence[Path], cross: str | None, as_json: bool) -> int:
+def collectives(files: Sequence[Path], cross: str | None, html: Path | None, lang: str, as_json: bool) -> int:
     """Predicted against measured times, per row and by group (columns as in validation/collectives)."""
     from assay.fabric.published import read_published
     from assay.fabric.validate import validate_collectives
@@ -38,7 +40,7 @@ def collectives(files: Sequence[Path], cross: str | None, as_json: bool) -> int:
         for row in read_published(file.read_text(encoding="utf-8").splitlines(), str(file))
     ]
     result = validate_collectives(rows, cross=cross == "source")
-    print_validation(result, command="validate collectives", as_json=as_json)
+    print_validation(result, command="validate collectives", as_json=as_json, html=html, lang=lang)
     return 0
 
 
@@ -113,6 +115,7 @@ def choices_answer(result: ChoiceValidation) -> dict[str, object]:
 
 def _agreement(result: ChoiceValidation) -> str:
     lines = [f"{'group':<36} {'points':>7} {'agree':>8} {'regret':>8} {'graphs':>8}"]
+    lines.append(f"{'goal':<36} {'':>7} {'95.0%':>8} {'<5.0%':>8} {'90.0%':>8}")
     for name, g in result.groups.items():
         shown = (g.agreement_frac, g.median_regret_frac, g.graphs_equal_frac)
         lines.append(f"{name:<36} {g.n:>7} " + " ".join(f"{percent(x):>8}" for x in shown))

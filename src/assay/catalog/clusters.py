@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
 from assay.catalog.devices import gpu, nic, pcie
 from assay.catalog.nodes import Parts, build_node
-from assay.codec.cluster import ClusterParts, load_cluster_parts
+from assay.codec.cluster import ClusterParts, NodeText, load_cluster_parts
 from assay.domain.cluster import Cluster
+from assay.domain.device import Gpu
 from assay.errors import InputError, unknown_name
 from assay.units import parse
 
 _FOLDER = "clusters"
+#: What stands in the fields of a device that no datasheet describes.
+_NO_DATASHEET = "the device is known by readings alone"
+_UNKNOWN_FIELDS = ("int8_op_per_s", "boost_clock_Hz", "tensor_clock_Hz", "tdp_W")
 
 
 @functools.cache
@@ -58,14 +63,19 @@ def _aliases() -> Mapping[str, str]:
 
 
 def _build(parts: ClusterParts) -> Cluster:
+    if parts.base is not None:
+        with parts.placed("base"):
+            system = cluster(parts.base)
+        return replace(system, id=parts.id, name=parts.name, count=parts.count, calibration=parts.calibration)
     node = parts.node
-    with parts.placed("node", "gpu"):
-        model = gpu(node.gpu)
+    if node is None:
+        raise InputError(f"cluster {parts.id} has no node", where=parts.document.where("schema"))
+    model = _gpu(parts, node.gpu)
     for key in ("pcie_generation", "nic_pcie_generation"):
         if (generation := getattr(node, key)) is not None:
             with parts.placed("node", key):
                 pcie(generation)
-    rate = _nic_rate(parts)
+    rate = _nic_rate(parts, node)
     with parts.placed("node"):
         built = build_node(
             parts.id,
@@ -94,12 +104,62 @@ def _build(parts: ClusterParts) -> Cluster:
             fabric=parts.fabric,
             domain_nodes=parts.domain_nodes,
             source=parts.source,
+            calibration=parts.calibration,
         )
 
 
-def _nic_rate(parts: ClusterParts) -> float:
+def _gpu(parts: ClusterParts, name: str) -> Gpu:
+    """The catalogue's GPU, or the one that the file itself describes."""
+    device = parts.device
+    if device is None:
+        with parts.placed("node", "gpu"):
+            return gpu(name)
+
+    def amount(text: str, unit: str, *path: str) -> float:
+        return parse(text, unit=unit, where=parts.document.where("device", *path)).value
+
+    peaks = {key: amount(text, "FLOP/s", "peak", key) for key, text in device.peak.items()}
+    with parts.placed("device"):
+        return measured_device(
+            id=name,
+            name=device.name,
+            memory_bytes=round(amount(device.memory, "B", "memory")),
+            memory_Bps=amount(device.memory_bandwidth, "B/s", "memory_bandwidth"),
+            peak_flop_per_s=peaks,
+            sm_count=device.sm_count,
+        )
+
+
+def measured_device(
+    *,
+    id: str,
+    name: str,
+    memory_bytes: int,
+    memory_Bps: float,
+    peak_flop_per_s: Mapping[str, float],
+    sm_count: int,
+) -> Gpu:
+    """A device that no datasheet describes, from what was measured on it."""
+    return Gpu(
+        id=id,
+        name=name,
+        vendor="unknown",
+        source="run",
+        architecture="unknown",
+        form="pcie",
+        nvml_names=(),
+        memory_bytes=memory_bytes,
+        memory_Bps=memory_Bps,
+        peak_flop_per_s=peak_flop_per_s,
+        sm_count=sm_count,
+        pcie_generation=4,
+        pcie_lanes=16,
+        missing=dict.fromkeys(_UNKNOWN_FIELDS, _NO_DATASHEET),
+    )
+
+
+def _nic_rate(parts: ClusterParts, node: NodeText) -> float:
     """One port's rate: as said, or the catalogue's."""
-    node = parts.node
     if not node.nics:
         return 0.0
     if node.nic_rate is not None:

@@ -13,8 +13,8 @@ from assay.domain.finding import Severity
 from assay.domain.quantity import Scope
 from assay.errors import unknown_name
 
-#: What measuring finds, what the doctor reads from logs, and what the watch notices.
-FILES = ("findings.toml", "findings_doctor.toml", "findings_watch.toml")
+#: What measuring finds, what the doctor reads from logs, what cabling shows, and what the watch notices.
+FILES = ("findings.toml", "findings_doctor.toml", "findings_fabric.toml", "findings_watch.toml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ from assay.units import show, unit_of_name
 
 LANGUAGES = ("en", "zh")
 #: A text is looked up in these catalogues in turn; each code stands in one of them.
-DOMAINS = ("assay", "doctor", "watch")
+DOMAINS = ("assay", "doctor", "predict", "plan", "watch")
 
 #: Names whose unit is the message's own.
 _IN_UNIT = ("value", "low", "high", "bound", "upper")

@@ -60,7 +60,8 @@ def _told(fault: ValidationError, document: Document, model: type[BaseModel]) ->
     where = document.where(*path)
     of = _spoken(path[:-1])
     if first["type"] == "extra_forbidden":
-        known = _model_at(model, path[:-1]).model_fields
+        fields = _model_at(model, path[:-1]).model_fields
+        known = [field.alias or name for name, field in fields.items()]
         return InputError(f"unknown key {key!r}{of}", where=where, fix=did_you_mean(key, known))
     if first["type"] == "missing":
         return InputError(f"{str(path[-1])!r} is missing{of}", where=document.where(*path[:-1]))

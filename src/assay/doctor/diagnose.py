@@ -11,7 +11,7 @@ from assay.doctor.order import fold
 from assay.doctor.registry import Rule, rules
 from assay.domain.finding import Finding, Severity
 from assay.errors import EXIT_NO, EXIT_OK, EXIT_UNDECIDED, InputError
-from assay.formats.artefact import Reading, read
+from assay.formats.artefact import Read, Reading, read
 
 #: From this confidence on a finding is a cause; below it is one of several possible ones.
 CAUSE_FRAC = 0.5
@@ -50,13 +50,18 @@ class Diagnosis:
         return next((f for f in self.findings if f.severity is not Severity.INFO), None)
 
 
-def diagnose(files: Iterable[tuple[str, Iterable[str] | bytes]]) -> Diagnosis:
-    """Diagnose files given as (name, lines), or (name, bytes) for a pickle. Reads nothing itself.
+def diagnose(files: Iterable[tuple[str, Iterable[str] | bytes] | Read]) -> Diagnosis:
+    """Diagnose files given as (name, lines), or (name, bytes) for a pickle, or as they were read.
 
     A file that cannot be read is told in its reading; only when none can be read is it an `InputError`.
     """
     facts = Facts()
-    for name, lines in files:
+    for given in files:
+        if isinstance(given, Read):
+            facts.readings.append(given.reading)
+            collect(given.records, facts)
+            continue
+        name, lines = given
         reading = Reading(file=name)
         facts.readings.append(reading)
         try:

@@ -7,15 +7,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from assay.formats.artefact import Command, Reading
+from assay.formats.artefact import Command, FioFile, Reading
 from assay.formats.bandwidth_text import Matrix, PairTable, RdmaRate, TestRun
+from assay.formats.cabling import Cabling
+from assay.formats.clock_text import ClockSources
 from assay.formats.dcgm import DiagResult
+from assay.formats.fabric_links import FabricLink
+from assay.formats.fio import FioJob
 from assay.formats.flight_recorder import Dump
-from assay.formats.ib_tools import Counters, FabricLink, Gid, PciDevice, Port
+from assay.formats.ib_tools import Gid, Port
 from assay.formats.kineto import Trace
+from assay.formats.lspci import PciDevice
 from assay.formats.nccl_log import Channel, devices, interfaces
+from assay.formats.nccl_ras import RasRank
 from assay.formats.nccl_xml import Graph, TopologyDevice
 from assay.formats.nvidia_smi import NvlinkGpu, SmiGpu, SmiSummary, Topology
+from assay.formats.port_counters import Counters
 from assay.formats.sentences import Said
 from assay.formats.stack_text import LiveRank
 from assay.formats.training_log import Step
@@ -55,6 +62,10 @@ class Facts:
     steps: list[Step] = field(default_factory=list)
     rdma: list[RdmaRate] = field(default_factory=list)
     live: list[LiveRank] = field(default_factory=list)
+    fio: list[tuple[str, FioJob]] = field(default_factory=list)
+    cablings: list[Cabling] = field(default_factory=list)
+    ras: list[RasRank] = field(default_factory=list)
+    clock_sources: list[ClockSources] = field(default_factory=list)
     readings: list[Reading] = field(default_factory=list)
     _per_speaker: dict[tuple[str, str, str | None, str | None, int | None], int] = field(default_factory=dict)
 
@@ -66,6 +77,8 @@ class Facts:
             key = (record.host, record.src, record.dst, record.way, record.transport, record.gdr)
             if key not in self.channels and len(self.channels) < MOST_CHANNELS:
                 self.channels[key] = record
+        elif isinstance(record, FioFile):
+            self.fio += [(record.file, job) for job in record.report.jobs]
         elif isinstance(record, Step):
             if len(self.steps) < MOST_STEPS:
                 self.steps.append(record)
@@ -117,6 +130,9 @@ _LISTS: dict[type, str] = {
     TopologyDevice: "topology_devices",
     Graph: "graphs",
     LiveRank: "live",
+    ClockSources: "clock_sources",
+    RasRank: "ras",
+    Cabling: "cablings",
     RdmaRate: "rdma",
 }
 

@@ -19,6 +19,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "NET_HOSTNAME_COLLISION": ("NET_FIREWALL", "STO_SHM_TOO_SMALL", "CFG_DUPLICATE_GPU", "P2P_HANG"),
     "NET_MULTINIC_SAME_SUBNET": ("NET_FIREWALL", "IB_RETRY_EXCEEDED", "IB_CROSS_RAIL_UNREACHABLE"),
     "SYS_KERNEL_CMA_ZERO": ("SYS_MEMLOCK_LIMIT",),
+    "SYS_NOFILE_LIMIT": ("STO_SHM_TOO_SMALL",),
     "SYS_MEMLOCK_LIMIT": ("GDR_PEERMEM_MISSING", "CFG_ENV_LEFTOVER"),
     "IB_PORT_DOWN": ("IB_RETRY_EXCEEDED", "IB_LINK_FLAP", "IB_HCA_SET_MISMATCH", "IB_LINK_RATE_LOW"),
     "IB_LINK_FLAP": ("IB_RETRY_EXCEEDED", "IB_FLUSH_FOLLOWON", "APP_UNEVEN_INPUTS", "APP_COLLECTIVE_DESYNC"),
@@ -87,10 +88,36 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "DISK_FULL": ("APP_CHECKPOINT_STALL",),
     "HW_BAD_NODE": ("IB_ROUTING_COLLISION", "APP_STRAGGLER"),
 }
+#: What makes collectives slow, and so explains a bandwidth below the expected one.
+_SLOWS = (
+    "NET_",
+    "GDR_",
+    "PCIE_",
+    "NVLINK_",
+    "IB_",
+    "ROCE_",
+    "CFG_",
+    "P2P_",
+    "GPU_",
+    "HW_",
+    "SW_",
+    "FABRIC_",
+    "NVLS_",
+)
 #: Hardware first, then what is local to a host, then connections, then shapes and symptoms.
 _FIRST = ("GPU_XID", "GPU_ECC", "GPU_ROW", "GPU_GSP", "NVLINK", "FABRIC", "PCIE_AER", "GPU_", "NVLS_FM")
 _THEN = ("STO_", "SYS_", "APP_OOM", "SW_", "IMEX")
-_LAST = ("P2P_HANG", "IB_RETRY", "IB_WC", "IB_FLUSH", "NVLS_BIND", "ROCE_ECMP", "APP_STRAGGLER", "APP_CUDA")
+_LAST = (
+    "PERF_BELOW",
+    "P2P_HANG",
+    "IB_RETRY",
+    "IB_WC",
+    "IB_FLUSH",
+    "NVLS_BIND",
+    "ROCE_ECMP",
+    "APP_STRAGGLER",
+    "APP_CUDA",
+)
 
 
 def _tier(code: str) -> int:
@@ -123,7 +150,8 @@ def _explained(finding: Finding, best: dict[str, Finding]) -> Finding:
     """A cause explains only what it is at least nearly as sure as."""
     for code, cause in best.items():
         nearly = cause.confidence_frac >= finding.confidence_frac - 0.25 or finding.severity is Severity.INFO
-        if finding.code in EXPLAINS.get(code, ()) and nearly:
+        slowed = finding.code == "PERF_BELOW_EXPECTED" and code.startswith(_SLOWS)
+        if (slowed or finding.code in EXPLAINS.get(code, ())) and nearly:
             return replace(finding, follows_from=code)
     return finding
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from assay.domain.calibration import Calibration
 from assay.domain.device import Gpu
 from assay.domain.fabric import Fabric
 from assay.errors import InputError
@@ -175,6 +176,7 @@ class Cluster:
     """`count` equal nodes on one fabric.
 
     `domain_nodes` nodes share one NVLink domain (18 for an NVL72 of four-GPU trays; 1 elsewhere).
+    `calibration` is what was measured on it, None where all numbers are the datasheets'.
     """
 
     id: str
@@ -184,6 +186,7 @@ class Cluster:
     fabric: Fabric | None = None
     domain_nodes: int = 1
     source: str = ""
+    calibration: Calibration | None = None
 
     def __post_init__(self) -> None:
         _require(self.count >= 1, f"cluster {self.id}: {self.count} nodes")

@@ -31,6 +31,7 @@ class Wiring(Enum):
     RAIL = "rail-optimised"
     FAT_TREE = "fat-tree"
     SINGLE = "single-switch"
+    DRAGONFLY = "dragonfly+"
     OPAQUE = "opaque"
 
 
@@ -41,6 +42,8 @@ class Fabric:
     `radix` is the ports of a switch at the NICs' rate, `oversubscription` the ports down over the ports up
     of a leaf, `hop_latency_s` one switch and its cable. An opaque network (a cloud's) is given by what was
     measured on it: `latency_s` of a small message between two nodes, `node_Bps` in one direction of a node.
+    `planes` are separate, equal fabrics that share each NIC's rate; a cable carries `ports_per_cable` ports.
+    `manager_ports` leaf ports belong to the machines that manage the fabric.
     """
 
     id: str
@@ -51,6 +54,9 @@ class Fabric:
     hop_latency_s: float = 0.3e-6
     adaptive_routing: bool = False
     sharp: bool = False
+    planes: int = 1
+    ports_per_cable: int = 1
+    manager_ports: int = 0
     latency_s: float | None = None
     node_Bps: float | None = None
 
@@ -59,6 +65,11 @@ class Fabric:
         _require(
             math.isfinite(self.oversubscription) and self.oversubscription >= 1,
             f"fabric {self.id}: oversubscription {self.oversubscription:g}:1 is below 1:1",
+        )
+        _require(
+            self.planes >= 1 and self.ports_per_cable >= 1 and self.manager_ports >= 0,
+            f"fabric {self.id}: {self.planes} planes, {self.ports_per_cable} ports a cable, "
+            f"{self.manager_ports} manager ports",
         )
         _require(
             self.hop_latency_s >= 0, f"fabric {self.id}: hop latency {self.hop_latency_s:g} s is negative"

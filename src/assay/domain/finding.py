@@ -33,6 +33,16 @@ class Evidence:
     line: int | None
     text: str
 
+    @classmethod
+    def at(cls, source: str, text: str) -> Evidence:
+        """Evidence at a source as readings, facts and events carry it: `file:line`, or a name alone."""
+        file, _, tail = source.rpartition(":")
+        return (
+            cls(file=file, line=int(tail), text=text)
+            if tail.isdigit()
+            else cls(file=source, line=None, text=text)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:

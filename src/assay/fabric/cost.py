@@ -2,7 +2,7 @@
 
 Time is a sum. Latency terms count launches and hops on the critical path; bandwidth terms count bytes over
 the datasheet rate of the link that they cross, so that their parameter is the inverse of an efficiency. Of
-the links inside a node and the NICs between nodes only the slower one, by datasheet, carries the time.
+the links inside a node and the NICs between nodes only the slower one carries the time.
 The parameters are fitted to published measurements (see fabric.fit); no term knows where a row came from.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.domain.fabric import Transport
+from assay.fabric.nccl.tuning import hop_us
 from assay.fabric.situation import Ground
 
 Floats = NDArray[np.float64]
@@ -25,17 +26,36 @@ P2P_LL_BYTES = 16384
 BUFFER_BYTES = 4194304
 CHUNK_BYTES = BUFFER_BYTES // 8
 
+#: What each rank sends at a step before NCCL opens a further channel for LL: 512 threads of 8 bytes.
+CHANNEL_BYTES = 4096
+
 #: How the time of a byte through host memory grows with the GPUs that share it, as measured on one system of
-#: eight L40S: from 2 to 4 and from 4 to 8 ranks the bandwidth of each falls to a quarter.
+#: eight L40S: from 2 to 4 and from 4 to 8 ranks the bandwidth of each falls to a quarter. Four RTX 5090 on
+#: two Xeon show nothing of the kind, so that it counts for AMD hosts only.
 _CROWD_POWER = 2.0
 
 #: Bytes on the wire for a byte of data: LL sends a flag with every 4 bytes, LL128 8 in 128.
 _FLAGS = {"LL": 2.0, "LL128": 128 / 120, "SIMPLE": 1.0}
 
 
+#: Families of terms that run at the same time: of links inside a node and NICs the slower carries the time.
+CARRIERS = (("wire", "copy", "fill"), ("net",))
+
+
+def carrier(name: str) -> int | None:
+    """Which side of `CARRIERS` a term is on; None for what costs time beside both."""
+    first = name.partition("/")[0]
+    return (
+        None if name == "net/sharp" else next((at for at, side in enumerate(CARRIERS) if first in side), None)
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Sizes and groups of one ground: arrays of one shape. `share` is the part of the NICs a group has."""
+    """Sizes and groups of one ground: arrays of one shape. `share` is the part of the NICs a group has.
+
+    `nccl_Bps` is what NCCL takes its way to reach (size over time), which for trees is less than their links.
+    """
 
     op: str
     algorithm: str
@@ -45,41 +65,56 @@ class Question:
     per_node: int
     nodes: Floats
     share: Floats
+    nccl_Bps: float = float("inf")
 
 
 def terms(q: Question) -> dict[str, Floats]:
-    """Term → count (1 for a launch, hops, or seconds at datasheet rate)."""
+    """Term → count (1 for a launch, hops, or seconds at datasheet rate); see `CARRIERS` for what overlaps."""
     if q.algorithm == "P2P":
         return _exchange(q)
     g, n = q.ground, q.nodes * q.per_node
-    found = {f"launch/{g.generation}": np.ones_like(n)}
-    if (q.algorithm, q.protocol) != ("RING", "LL"):
+    found = {f"launch/{g.generation}": np.full_like(n, 1e3 / g.clock_Hz)}
+    if q.protocol != "LL":
         found[f"start/{_start(q)}"] = np.ones_like(n)
     inside, outside = _hops(q, n)
-    found[f"hop/{q.protocol}/{_kind(g)}"] = inside
+    found[f"hop/{q.protocol}/{_kind(g)}"] = inside * _hop_s(q, "nvlink" if g.link == "nvlink" else "pcie")
+    if q.protocol == "LL":
+        found[f"chunk/LL/{_kind(g)}"] = (inside + outside) * _chunk_bytes(q, n) / CHANNEL_BYTES
     wire, copied, chunk = _inside_s(q, n)
     net = _outside_s(q, n)
     sharp = q.algorithm in ("NVLS", "COLLNET_DIRECT", "COLLNET_CHAIN")
-    # A switch that adds up sends nothing on before the node has added up, so that both sides cost time.
-    slower = (net > wire) & (not sharp)
-    found[f"wire/{_engine(q)}/{_kind(g)}"] = np.where(slower, 0.0, wire)
+    found[f"wire/{_engine(q)}/{_kind(g)}"] = wire
     if g.link == "nvlink":
-        found[f"copy/{_kind(g)}"] = np.where(slower, 0.0, copied)
-    found[f"fill/{_engine(q)}"] = np.where(slower, 0.0, chunk)
+        found[f"copy/{_kind(g)}"] = copied
+    found[f"fill/{_engine(q)}"] = chunk
     if g.transport is not None:
         many = q.nodes > 1
         found[f"net-start/{_net(g)}"] = np.where(many, 1.0, 0.0)
-        found[f"net-hop/{q.protocol}/{_hopping(g)}"] = outside
-        found["net/sharp" if sharp else f"net/{_net(g)}"] = np.where(slower | sharp, net, 0.0)
+        found[f"net-hop/{q.protocol}/{_hopping(g)}"] = outside * _hop_s(q, "net")
+        # A switch that adds up sends nothing on before the node has added up, so that both sides cost time.
+        found["net/sharp" if sharp else f"net/{_net(g)}"] = net
         found[f"net-fill/{_net(g)}"] = _net_fill_s(q)
     return found
 
 
+def _chunk_bytes(q: Question, n: Floats) -> Floats:
+    """Bytes that wait at every hop: one channel's share until further channels open, then theirs."""
+    if q.algorithm == "RING":
+        return np.minimum(q.bytes / n, CHANNEL_BYTES)
+    share = np.maximum(np.minimum(q.bytes, CHANNEL_BYTES), q.bytes / q.ground.nccl.channels)
+    return np.minimum(share, 8 * CHANNEL_BYTES)
+
+
+def _hop_s(q: Question, link: str) -> float:
+    """NCCL's figure for a hop; where it counts none, that of a tree."""
+    return (hop_us(q.algorithm, q.protocol, link) or hop_us("TREE", q.protocol, link)) * 1e-6
+
+
 def _start(q: Question) -> str:
-    """What is set up once: by protocol for rings, by algorithm for the others."""
-    return (
-        q.protocol if q.algorithm == "RING" else _engine(q) if q.algorithm.startswith("NVLS") else q.algorithm
-    )
+    """What is set up once: by protocol for rings and trees, by algorithm for what switches add up."""
+    if q.algorithm in ("RING", "TREE"):
+        return q.protocol
+    return _engine(q) if q.algorithm.startswith("NVLS") else q.algorithm
 
 
 def _hopping(g: Ground) -> str:
@@ -151,8 +186,8 @@ def _ring_share(q: Question, n: Floats) -> Floats:
 
 
 def _crowding(q: Question, n: Floats) -> Floats:
-    """Without peer access every hop goes through the host's memory, which all pairs share."""
-    if q.ground.link != "host":
+    """Without peer access every hop goes through the host's memory, which all pairs of an AMD host share."""
+    if q.ground.link != "host" or q.ground.nccl.cpu != "amd":
         return np.ones_like(n)
     return np.full_like(n, max(q.per_node / 2, 1.0) ** _CROWD_POWER)
 
@@ -173,7 +208,10 @@ def _outside_s(q: Question, n: Floats) -> Floats:
         load = (nodes - 1) / nodes
     else:
         load = np.ones_like(n)
-    return np.where(nodes > 1, load * size * _FLAGS[q.protocol] / nics, 0.0)
+    time = load * size * _FLAGS[q.protocol] / nics
+    if q.algorithm == "TREE" and q.protocol != "LL":
+        time = np.maximum(time, size / q.nccl_Bps)
+    return np.where(nodes > 1, time, 0.0)
 
 
 def _net_fill_s(q: Question) -> Floats:
@@ -195,18 +233,17 @@ def _exchange(q: Question) -> dict[str, Floats]:
     wire = near * each / g.link_Bps * (_crowding(q, n) if not pair else 1.0)
     leaving = each * q.per_node * (1.0 if pair else far)
     net = np.where(far > 0, leaving / np.maximum(g.nic_Bps * q.share, 1.0), 0.0)
-    slower = net > wire
     found = {
-        f"launch/{g.generation}": np.ones_like(n),
+        f"launch/{g.generation}": np.full_like(n, 1e3 / g.clock_Hz),
         "start/P2P-LL": np.where(small, 1.0, 0.0),
         "start/P2P": np.where(small, 0.0, 1.0),
         "peer": near,
-        f"wire/P2P/{_kind(g)}": np.where(slower, 0.0, wire),
+        f"wire/P2P/{_kind(g)}": wire,
     }
     if g.link == "nvlink":
-        found[f"copy/{_kind(g)}"] = np.where(slower | pair, 0.0, each / g.link_Bps)
+        found[f"copy/{_kind(g)}"] = np.full_like(n, 0.0) if pair else each / g.link_Bps
     if g.transport is not None:
         found["net-peer"] = far
         found[f"net-start/{_net(g)}"] = np.where(far > 0, 1.0, 0.0)
-        found[f"net/{_net(g)}"] = np.where(slower, net, 0.0)
+        found[f"net/{_net(g)}"] = net
     return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.fabric.cost import Question, bounds_s, terms
+from assay.fabric.cost import Question, bounds_s, carrier, terms
 from assay.fabric.nccl.tuning import costs, times_us
 from assay.fabric.parameters import Parameters, family
 from assay.fabric.situation import Ground
@@ -92,8 +92,8 @@ def _questions(
     ground: Ground, op: str, nodes: int, share: float, sizes: Floats, algorithm: str | None, library: str
 ) -> Iterator[tuple[NDArray[np.bool_], Question]]:
     """For each algorithm and protocol that is chosen somewhere: where, and the question there."""
-    names, protocols, pick = _choice(ground, op, nodes, algorithm, library, sizes)
-    for at, (name, protocol) in enumerate(zip(names, protocols, strict=True)):
+    ways, pick = _choice(ground, op, nodes, algorithm, library, sizes)
+    for at, (name, protocol, reach_Bps) in enumerate(ways):
         here = pick == at
         count = int(here.sum())
         if count:
@@ -108,17 +108,18 @@ def _questions(
                     per_node=ground.nccl.per_node,
                     nodes=np.full(count, float(nodes)),
                     share=np.full(count, share),
+                    nccl_Bps=reach_Bps,
                 ),
             )
 
 
 def _choice(
     ground: Ground, op: str, nodes: int, algorithm: str | None, library: str, sizes: Floats
-) -> tuple[list[str], list[str], NDArray[np.int64]]:
-    """Algorithms, protocols, and at each size the index of the one that NCCL's cost model prefers."""
+) -> tuple[list[tuple[str, str, float]], NDArray[np.int64]]:
+    """Algorithm, protocol and bandwidth of each way, and at each size the one that NCCL would choose."""
     none = np.zeros(sizes.shape, dtype=np.int64)
     if op in ("all_to_all", "send_recv"):
-        return ["P2P"], ["SIMPLE"], none
+        return [("P2P", "SIMPLE", np.inf)], none
     found = costs(op, ground.nccl, [nodes])
     wanted = "RING" if library == "rccl" else algorithm
     if wanted is not None:
@@ -126,7 +127,7 @@ def _choice(
             c for c in found if c.algorithm == "RING"
         ]
     times = np.array([times_us(op, cost, ground.nccl, nodes, sizes) for cost in found])
-    return [c.algorithm for c in found], [c.protocol for c in found], np.argmin(times, axis=0)
+    return [(c.algorithm, c.protocol, float(c.GBps[0]) * 1e9) for c in found], np.argmin(times, axis=0)
 
 
 _LINK_WORDS = {"net": "nic", "net-fill": "nic", "copy": "gpu"}
@@ -134,13 +135,24 @@ _LINK_WORDS = {"net": "nic", "net-fill": "nic", "copy": "gpu"}
 
 def _priced(question: Question, parameters: Parameters) -> tuple[Floats, Words, set[str]]:
     counted = {name: count for name, count in terms(question).items() if np.any(count)}
-    prices = {name: count * parameters.value(name) for name, count in counted.items()}
-    total = np.sum(list(prices.values()), axis=0)
+    none = np.zeros_like(question.bytes)
+    beside, sides = none, [none, none]
     parts: dict[str, Floats] = {}
-    for name, price in prices.items():
-        kind = family(name)
+    for name, count in counted.items():
+        price, side, kind = count * parameters.value(name), carrier(name), family(name)
+        beside = beside + price if side is None else beside
+        if side is not None:
+            sides[side] = sides[side] + price
         word = _LINK_WORDS.get(kind) or (question.ground.link if kind in ("wire", "fill") else "latency")
-        parts[word] = parts.get(word, np.zeros_like(total)) + price
-    words = np.array(list(parts))
-    binding = words[np.argmax(np.array(list(parts.values())), axis=0)]
-    return np.maximum(total, bounds_s(question)), binding, set(counted)
+        parts[word] = parts.get(word, none) + price
+    # What the slower side hides binds nothing.
+    hidden = {
+        "nic": sides[1] < sides[0],
+        "gpu": sides[0] <= sides[1],
+        question.ground.link: sides[0] <= sides[1],
+    }
+    shown = {word: np.where(hidden.get(word, False), 0.0, price) for word, price in parts.items()}
+    words = np.array(list(shown))
+    binding = words[np.argmax(np.array(list(shown.values())), axis=0)]
+    time = beside + np.maximum(*sides)
+    return np.maximum(time, bounds_s(question)), binding, set(counted)

@@ -7,27 +7,42 @@ the parameters as its bounds; no starting point and no hidden state.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.fabric.collective import collective_terms
-from assay.fabric.parameters import LARGE_BYTES, SMALL_BYTES, Parameters, class_name, family, least, stem
+from assay.fabric.cost import carrier
+from assay.fabric.parameters import (
+    LARGE_BYTES,
+    PRIOR,
+    SMALL_BYTES,
+    Parameters,
+    class_name,
+    family,
+    least,
+    stem,
+)
 from assay.fabric.placement import Placement
 from assay.fabric.published import PublishedRow
 
 Floats = NDArray[np.float64]
 
 _ROUNDS = 16
+#: What links usually reach, as the inverse: 370 of 450 GB/s over NVLink (NVIDIA/nccl-tests#212), NICs nearly all.
+_USUAL = {"wire": 450 / 370, "net": 1.0}
 #: Relative errors beyond this count less and less.
 _OUTLIER_FRAC = 0.25
 #: Rows of one source together weigh as this power of their number, so that long tables do not drown curves.
-_SOURCE_POWER = 0.3
+_SOURCE_POWER = 0.5
 #: How firmly a member is held to its family, in rows: latencies firmly, as few rows tell them apart.
-_FAMILY_TRUST = {"launch": 30.0, "hop": 4.0, "net-hop": 3.0, "net-start": 1.0}
+_FAMILY_TRUST = {"launch": 40.0, "hop": 10.0, "net-hop": 50.0, "net-start": 1.0}
 _OTHER_TRUST = 0.5
+#: How firmly a family is held to NCCL's own figures, in rows: hops of the network most of all, as a curve of
+#: one size of cluster cannot tell them from the start.
+_PRIOR_TRUST = {"hop": 10.0, "net-hop": 50.0}
 #: Beyond this deviation from the family the pull no longer grows.
 _FAMILY_FRAC = 0.3
 
@@ -81,11 +96,23 @@ def fit(samples: Sequence[Sample], fixed: Mapping[str, float]) -> dict[str, floa
     First with one value for a family of links, transports or generations; then each member's own, held to
     its family's as firmly as so many rows of `_FAMILY_TRUST` would.
     """
+    samples = [replace(s, counts=_carrying(s.counts)) for s in samples]
     pooled = [replace(s, counts=_pooled(s.counts)) for s in samples]
-    families = _solve(pooled, {})
+    families = _solve(pooled, PRIOR, _prior_trust)
     members = {name for s in samples for name, count in s.counts.items() if count}
-    own = _solve(samples, {name: families[stem(name)] for name in members if families.get(stem(name))})
-    return {**{name: families[name] for name in families if name in members}, **own, **fixed}
+    held = {name: PRIOR.get(name, families.get(stem(name), 0.0)) for name in members}
+    own = _solve(samples, {name: value for name, value in held.items() if value}, _family_trust)
+    return {**families, **own, **fixed}
+
+
+def _carrying(counts: Mapping[str, float]) -> dict[str, float]:
+    """Counts without the side of the links that is faster at the rates that are usually reached."""
+    sides = [0.0, 0.0]
+    for name, count in counts.items():
+        if family(name) in _USUAL and (side := carrier(name)) is not None:
+            sides[side] += count * max(_USUAL[family(name)], least(name))
+    faster = int(np.argmin(sides))
+    return {name: count for name, count in counts.items() if carrier(name) != faster}
 
 
 def _pooled(counts: Mapping[str, float]) -> dict[str, float]:
@@ -95,9 +122,20 @@ def _pooled(counts: Mapping[str, float]) -> dict[str, float]:
     return together
 
 
-def _solve(samples: Sequence[Sample], held: Mapping[str, float]) -> dict[str, float]:
+def _family_trust(name: str) -> float:
+    return _FAMILY_TRUST.get(family(name), _OTHER_TRUST)
+
+
+def _prior_trust(name: str) -> float:
+    return _PRIOR_TRUST.get(family(name), _OTHER_TRUST)
+
+
+def _solve(
+    samples: Sequence[Sample], held: Mapping[str, float], trust_of: Callable[[str], float]
+) -> dict[str, float]:
     """Parameters of least relative error, those in `held` drawn to a value."""
     names = sorted({name for s in samples for name, count in s.counts.items() if count})
+    held = {name: value for name, value in held.items() if name in names}
     index = {name: at for at, name in enumerate(names)}
     counts = np.zeros((len(samples) + len(held), len(names)))
     for row, s in enumerate(samples):
@@ -109,9 +147,7 @@ def _solve(samples: Sequence[Sample], held: Mapping[str, float]) -> dict[str, fl
     wanted = np.array([*(s.measured_s for s in samples), *held.values()])
     many = Counter(s.source for s in samples)
     weight = np.array([many[s.source] ** (_SOURCE_POWER - 1) for s in samples])
-    weight = np.concatenate(
-        [weight / weight.mean(), [_FAMILY_TRUST.get(family(name), _OTHER_TRUST) for name in held]]
-    )
+    weight = np.concatenate([weight / weight.mean(), [trust_of(name) for name in held]])
     limits = np.array([least(name) for name in names])
     scaled = counts / wanted[:, None]
     scale = np.maximum(np.abs(scaled).max(axis=0), 1e-300)
@@ -174,13 +210,24 @@ def _among(gram: Floats, right: Floats, passive: NDArray[np.bool_]) -> Floats:
 
 def predicted_s(sample: Sample, parameters: Parameters) -> float:
     """What the parameters say for a sample."""
-    return sum(count * parameters.value(name) for name, count in sample.counts.items() if count)
+    beside, sides = 0.0, [0.0, 0.0]
+    for name, count in sample.counts.items():
+        price, side = count * parameters.value(name), carrier(name)
+        if side is None:
+            beside += price
+        else:
+            sides[side] += price
+    return beside + max(sides)
 
 
 def ranges_of(
     samples: Sequence[Sample], predictions: Sequence[float], level: float = 0.8
 ) -> dict[str, tuple[float, float]]:
-    """Per class, the factors around a prediction that hold `level` of the measured; sources count equally."""
+    """Per class, the factors around a prediction that hold `level` of the measured.
+
+    The wider of two: all rows alike, and all sources alike, so that the range holds for long tables and for a
+    source that was not seen.
+    """
     ratios = np.array([s.measured_s / p for s, p in zip(samples, predictions, strict=True)])
     found: dict[str, tuple[float, float]] = {}
     for inter in (False, True):
@@ -192,6 +239,19 @@ def ranges_of(
             ]
             if len(here) < 10:
                 continue
-            low, high = np.quantile(ratios[here], [(1 - level) / 2, (1 + level) / 2])
-            found[class_name(size_class, inter=inter)] = (min(float(low), 0.98), max(float(high), 1.02))
+            many = Counter(samples[at].source for at in here)
+            ends = [
+                _quantiles(ratios[here], np.array(weights), ((1 - level) / 2, (1 + level) / 2))
+                for weights in ([1.0] * len(here), [1 / many[samples[at].source] for at in here])
+            ]
+            low, high = min(e[0] for e in ends), max(e[1] for e in ends)
+            found[class_name(size_class, inter=inter)] = (min(low, 0.98), max(high, 1.02))
     return found
+
+
+def _quantiles(values: Floats, weights: Floats, levels: tuple[float, float]) -> tuple[float, float]:
+    """Quantiles of weighted values, between the middles of their weights."""
+    order = np.argsort(values)
+    middle = np.cumsum(weights[order]) - weights[order] / 2
+    low, high = np.interp(levels, middle / weights.sum(), values[order])
+    return float(low), float(high)

@@ -14,16 +14,17 @@ from assay.errors import InputError
 
 #: What a parameter is, by the first part of its name.
 MEANINGS = {
-    "launch": "s: kernel launch and first synchronisation, by GPU generation",
+    "launch": "thousand clock cycles: kernel launch and first synchronisation, by GPU generation",
     "start": "s: set up once by a protocol or algorithm, beyond a launch",
-    "hop": "s: one GPU to the next inside a node, by protocol and link",
+    "hop": "1: one GPU to the next inside a node over NCCL's figure, by protocol and link",
+    "chunk": "s: a step's full chunk on one channel, by protocol and link",
     "wire": "1: datasheet rate over what is reached inside a node, by protocol and link",
     "copy": "1: datasheet link rate over the rate at which a GPU copies its own block",
     "fill": "1: part of the first chunks that nothing overlaps, by protocol",
     "peer": "s: one more peer in a node in an all-to-all",
     "net-peer": "s: one more peer in another node in an all-to-all",
     "net-start": "s: the network's share of a start, by transport",
-    "net-hop": "s: one node to the next, by protocol and transport",
+    "net-hop": "1: one node to the next over NCCL's figure, by protocol and transport",
     "net": "1: line rate of the NICs over what is reached, by transport; sharp adds up in the switches",
     "net-fill": "1: part of the first buffers on the NICs that nothing overlaps, by transport",
     "host": "s: what the launcher needs for one GPU (thread, torch) or one peer-to-peer call (thread-p2p)",
@@ -37,9 +38,26 @@ LEAST = {
     "net": 400
     / 390,  # the best that ib_write_bw reaches of a port's line rate (validation/collectives/p2p.csv)
     "net/sharp": 0.0,
-    "launch": 2e-6,
-    "hop": 0.3e-6,
-    "net-hop": 1.5e-6,
+    "launch": 4.0,
+    "hop": 0.5,
+    "net-hop": 0.5,
+}
+
+#: What is taken for true until measurements say otherwise. Hops: NCCL's own figures. A switch that adds up:
+#: half of it runs while the node adds. PCIe both ways at once: 18.7 of 31 GB/s through the host, 55.7 of 63
+#: between peers (validation/collectives/p2p.csv, P036 and P037).
+PRIOR = {
+    "hop/LL": 1.0,
+    "hop/LL128": 1.0,
+    "hop/SIMPLE": 1.0,
+    "net-hop/LL": 1.0,
+    "net-hop/LL128": 1.0,
+    "net-hop/SIMPLE": 1.0,
+    "net/sharp": 0.5,
+    "wire/SIMPLE/host": 31 / 18.7,
+    "wire/P2P/host": 31 / 18.7,
+    "wire/SIMPLE/pcie": 63 / 55.7,
+    "wire/P2P/pcie": 63 / 55.7,
 }
 
 #: Parameters whose last part is a protocol or a special way: what one is says nothing of the others.
@@ -64,10 +82,12 @@ class Parameters:
                 raise InputError(f"parameter {name} = {value:g} is below {least(name):g}, its physical limit")
 
     def value(self, name: str) -> float:
-        """The fitted value; for a link, transport or generation never measured, its siblings' median."""
-        known = self.values.get(name)
-        if known is not None:
-            return known
+        """The fitted value; for a link, transport or generation never measured, that of its family."""
+        for at in (name, stem(name)):
+            if at in self.values:
+                return self.values[at]
+            if at in PRIOR:
+                return PRIOR[at]
         siblings = [v for other, v in self.values.items() if stem(other) == stem(name)]
         return float(np.median(siblings)) if siblings else least(name)
 

@@ -30,6 +30,7 @@ class Ground:
     gpudirect: bool
     width: int
     hop_latency_s: float
+    clock_Hz: float
     nccl: Situation
 
 
@@ -40,6 +41,10 @@ def generation_of(node: Node) -> str:
     capability = node.compute_capability
     table = ((100, "blackwell"), (90, "hopper"), (89, "ada"), (80, "ampere"), (70, "volta"))
     return next((name for least, name in table if capability >= least), "volta")
+
+
+#: The boost clock of each generation, for a GPU that is known only by its capability (catalogue).
+_CLOCK_Hz = {"volta": 1.53e9, "ampere": 1.41e9, "ada": 2.52e9, "hopper": 1.98e9, "blackwell": 1.97e9}
 
 
 @functools.lru_cache(maxsize=512)
@@ -55,7 +60,8 @@ def ground(
 ) -> Ground:
     """The ground of a group; cached, as a grid of layouts asks for few different ones."""
     node = cluster.node
-    seats = tuple(at * stride for at in range(per_node)) if per_node <= len(node.gpus) else None
+    within = (per_node - 1) * stride < len(node.gpus)
+    seats = tuple(at * stride for at in range(per_node)) if within else None
     graphs = graphs_of(
         node, seats or tuple(range(len(node.gpus))), inter=inter, collnet=collnet, version=nccl
     )
@@ -76,6 +82,8 @@ def ground(
         gpudirect=all(nic.gpudirect for nic in node.nics) and node.gpus[0].gpudirect,
         width=len(node.gpus) * cluster.domain_nodes,
         hop_latency_s=fabric.hop_latency_s if fabric is not None else 0.0,
+        clock_Hz=(node.gpu.boost_clock_Hz if node.gpu is not None else None)
+        or _CLOCK_Hz[generation_of(node)],
         nccl=situation,
     )
 

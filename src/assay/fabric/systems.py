@@ -116,10 +116,13 @@ def _seats(model: Gpu, per_node: int, intra: str) -> int:
 
 
 def _gpus_per_switch(model: Gpu, seats: int, intra: str) -> int:
-    """Cards sit on the sockets, those with peer access below one switch; modules have a switch each."""
+    """Cards sit on the sockets, those with peer access below one switch; boards of modules have switches.
+
+    Two modules and their NICs share one up to Ampere (DGX-1, DGX-2, DGX A100 user guides), later one each.
+    """
     said = intra.lower()
     if model.form != "pcie":
-        return 1
+        return 2 if model.architecture in ("volta", "ampere") else 1
     return seats if "p2p" in said and "disabled" not in said else 0
 
 

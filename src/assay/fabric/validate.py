@@ -27,7 +27,10 @@ from assay.fabric.published import PublishedRow
 GROUPS = ("in a node", "across nodes, 64 MiB and more", "across nodes, all sizes", "not known to be healthy")
 
 #: A row whose launcher takes a good part of its time says little of the links.
-_LAUNCHER_PART = 0.5
+_LAUNCHER_PART = 0.2
+
+#: Generations whose GPUs are joined directly, as parameters end in them.
+_DIRECT = ("/volta", "/ampere", "/hopper", "/blackwell")
 
 #: Rows from which a source is left out on its own when ranges are worked out.
 _LARGE_SOURCE = 8
@@ -88,7 +91,18 @@ def _is_usable(row: PublishedRow, sample: Sample | None, parameters: Parameters)
     if sample is None or row.health != "healthy":
         return False
     floor = launcher_floor_s(row.options, row.op, row.per_node, row.nodes, parameters)
-    return floor < _LAUNCHER_PART * sample.measured_s
+    return floor < _LAUNCHER_PART * sample.measured_s and not _is_held_up(sample)
+
+
+def _is_held_up(sample: Sample) -> bool:
+    """Whether a small message over direct links took so long that a launcher the row does not name decided.
+
+    Beyond twice NCCL's own figure for LL: 6.6 µs, its hops, and its 3.3 times the datasheet's time.
+    """
+    at = {name: count for name, count in sample.counts.items() if name.endswith(_DIRECT)}
+    hops = sum(count for name, count in at.items() if name.startswith("hop/LL/"))
+    wire = sum(count for name, count in at.items() if name.startswith("wire/LL/"))
+    return hops > 0 and not sample.inter and sample.measured_s > 2 * (6.6e-6 + hops + 3.3 * wire)
 
 
 def _with_range(row: PublishedRow, sample: Sample, parameters: Parameters) -> tuple[float, float, float]:

@@ -19,18 +19,19 @@ from assay.formats import (
     bandwidth_text,
     clock_text,
     dcgm,
+    fio,
     flight_recorder,
-    ib_tools,
     kernel_log,
     kineto,
     nccl_log,
+    nccl_ras,
     nccl_xml,
     node_text,
     nvidia_smi,
-    stack_text,
     torch_text,
     training_log,
 )
+from assay.formats.blocks import Blocks
 from assay.formats.prefix import common_prefix
 from assay.formats.sentences import LONGEST, Said, Vocabulary
 
@@ -56,7 +57,11 @@ _WORDS = Vocabulary(
         clock_text.SENTENCES,
     )
 )
-_BARE_ANSWERS = {"ulimit -l": "limit.memlock", "ulimit -n": "limit.nofile"}
+_BARE_ANSWERS = {
+    "ulimit -l": "limit.memlock",
+    "ulimit -n": "limit.nofile",
+    "sys/kernel/numa_balancing": "cfg.numa_balancing",
+}
 #: First part of a fact's name -> the kind of text that it is counted for.
 _KIND_OF = {
     "nccl": "nccl log",
@@ -112,6 +117,22 @@ class Reading:
     def took(self, kind: str) -> None:
         """Count one line for a kind."""
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """A file that was read already."""
+
+    reading: Reading
+    records: tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FioFile:
+    """One report of fio, with the file that it stands in."""
+
+    file: str
+    report: fio.FioReport
 
 
 def read(name: str, lines: Iterable[str] | bytes, reading: Reading) -> Iterator[object]:
@@ -177,12 +198,16 @@ def _joined(name: str, lines: Iterable[str], reading: Reading) -> str:
 def _json(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
     text = _joined(name, lines, reading).lstrip("\ufeff")
     with _without_collector():
+        if '"traceEvents"' in text and (trace := kineto.read_text(text, name)) is not None:
+            reading.kinds["torch profiler"] = reading.lines
+            yield trace
+            return
         try:
-            document = json.loads(text)
+            document = json.loads(nccl_ras.mended(text) if '"missing_ranks"' in text else text)
         except (ValueError, RecursionError) as failure:
             error = failure
         else:
-            yield from list(_document(document, name, reading))
+            yield from list(_document(document, text, name, reading))
             return
     yield from _json_lines(name, text, reading, error)
 
@@ -195,7 +220,7 @@ def _json_lines(name: str, text: str, reading: Reading, error: Exception) -> Ite
     yield from _text(name, text.splitlines(), reading)
 
 
-def _document(document: object, name: str, reading: Reading) -> Iterator[object]:
+def _document(document: object, text: str, name: str, reading: Reading) -> Iterator[object]:
     records: Iterator[object]
     if flight_recorder.is_dump(document):
         kind, records = "flight recorder", flight_recorder.read(document, name)
@@ -203,15 +228,24 @@ def _document(document: object, name: str, reading: Reading) -> Iterator[object]
         kind, records = "torch profiler", iter([kineto.read(document, name)])
     elif dcgm.is_diag(document) and isinstance(document, dict):
         kind, records = "dcgmi diag", dcgm.read(document, name)
+    elif nccl_ras.is_ras(document) and isinstance(document, dict):
+        kind, records = "nccl ras", nccl_ras.read(document, name)
     elif isinstance(document, dict) and "nccl_version" in document and "results" in document:
         kind, records = "nccl-tests", iter([bandwidth_text.read_json(document, name)])
     elif isinstance(document, dict) and "fio version" in document:
-        kind, records = "fio", iter(())
+        kind, records = "fio", _fio(text, name, reading)
     else:
         reading.unread, reading.first_unread = reading.lines, 1
         return
     reading.kinds[kind] = reading.lines
     yield from records
+
+
+def _fio(text: str, name: str, reading: Reading) -> Iterator[FioFile]:
+    try:
+        yield from (FioFile(file=name, report=report) for report in fio.parse(text.splitlines(), name))
+    except InputError as error:
+        reading.problem = error.what
 
 
 def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
@@ -241,59 +275,11 @@ def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
         reading.unread, reading.first_unread = reading.lines, 1
 
 
-#: How a line begins, or what it holds, with which some block may start; no reader is asked for others.
-_BEGINS = re.compile(
-    r"\s*(?:#|\"|GPU|GUID|CA[ :]|Infiniband device|hca_id|==|[0-9a-f]{2,4}:[0-9a-f]{2}[:.]|\d+\s|0x|DEV|---|"
-    r"Errors for|Switch|gpuId|nThread|active_mtu|max_mtu|ACSCtl|ATSCtl|\w+\s+\d+\s+\d+\s+[0-9a-f:]{15}|"
-    r"[\w/-]+[:=\s]+\d+\s*$)"
-)
-_HOLDS = ("GB/s", "busbw", "bandwidth", "ACSCtl", "ATSCtl", "bw", "counters/", "nThread")
-
-
-class _Readers:
-    """The block readers of one file; the one that took the last line is asked first."""
-
-    def __init__(self, file: str) -> None:
-        self.tests = bandwidth_text.TestReader(file)
-        self.ports = ib_tools.PortReader(file)
-        self.all = (
-            self.tests,
-            nvidia_smi.QueryReader(file),
-            nvidia_smi.TopologyReader(file),
-            self.ports,
-            ib_tools.CounterReader(file),
-            ib_tools.LspciReader(file),
-            ib_tools.LinkReader(file),
-            ib_tools.GidReader(file),
-            nvidia_smi.NvlinkReader(file),
-            bandwidth_text.MatrixReader(file),
-            bandwidth_text.PerftestReader(file),
-            bandwidth_text.PairReader(file),
-            stack_text.StackReader(file),
-        )
-        self._owner: object = None
-
-    def feed(self, line: str, number: int) -> str | None:
-        """The kind of the reader that took the line, or None."""
-        owner = self._owner
-        if owner is not None and owner.feed(line, number):  # type: ignore[attr-defined]
-            return str(owner.kind)  # type: ignore[attr-defined]
-        if not _BEGINS.match(line) and not any(part in line for part in _HOLDS):
-            self._owner = None
-            return None
-        for reader in self.all:
-            if reader is not owner and reader.feed(line, number):
-                self._owner = reader
-                return reader.kind
-        self._owner = None
-        return None
-
-
 def _text(
     name: str, lines: Iterable[str], reading: Reading, prefix: re.Pattern[str] | None = None
 ) -> Iterator[object]:
     """Read lines of text; `prefix` stands before each of them and belongs to none of the tools."""
-    readers, calls, command = _Readers(name), nccl_log.LastCalls(name), None
+    readers, calls, command = Blocks(name), nccl_log.LastCalls(name), None
     for number, raw in enumerate(lines, 1):
         reading.lines = number
         line = _cleaned(raw.rstrip("\r\n"))
@@ -317,8 +303,7 @@ def _text(
             continue
         if (found := node_text.PROMPT.match(line)) and not line.startswith("#  "):
             command = Command(file=name, line=number, text=found["command"][:LONGEST])
-            readers.tests.command(command.text)
-            readers.ports.command(command.text)
+            readers.command(command.text)
             reading.took("shell")
             yield command
             yield from _said(line, number, name)
@@ -327,6 +312,7 @@ def _text(
     if reading.calls:
         reading.kinds["nccl log"] = reading.kinds.get("nccl log", 0) + reading.calls
     yield from calls.records()
+    readers.finish()
     for reader in readers.all:
         yield from reader.records
 
@@ -337,7 +323,7 @@ def _plain(
     number: int,
     name: str,
     reading: Reading,
-    readers: _Readers,
+    readers: Blocks,
     command: Command | None,
 ) -> Iterator[object]:
     kind = readers.feed(line, number)

@@ -198,7 +198,9 @@ class PairReader:
         r"(?P<value>\d+(?:\.\d+)?)"
         r"\s*(?P<unit>GB/s|Gb/s)?\s*$"
     )
-    _head = re.compile(r"^\s*#?.*(?:nodes?|pairs?|hosts?)\b.*(?:busbw|GB/s|bandwidth|bw)\b", re.IGNORECASE)
+    _head = re.compile(
+        r"^\s*#?.*(?:nodes?|pairs?|hosts?)[_ab\d]{0,2}\b.*(?:busbw|GB/?s|GBps|bandwidth|bw)\b", re.IGNORECASE
+    )
 
     def __init__(self, file: str) -> None:
         self.file = file

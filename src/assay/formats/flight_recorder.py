@@ -150,32 +150,35 @@ def _status(value: object) -> dict[str, dict[str, int]]:
 
 
 def _entries(raw: object) -> Iterator[Entry]:
+    """One row per collective. Shapes repeat, so the text of each is kept once."""
+    shapes: dict[str, str] = {}
     for item in (raw if isinstance(raw, list) else [])[:MOST_ENTRIES]:
         if not isinstance(item, dict):
             continue
-        group = item.get("process_group")
-        is_p2p = bool(item.get("is_p2p"))
-        seq = item.get("p2p_seq_id" if is_p2p else "collective_seq_id")
-        created = item.get("time_created_ns")
+        get = item.get
+        group, is_p2p, name = get("process_group"), bool(get("is_p2p")), get("profiling_name")
+        seq, created = get("p2p_seq_id" if is_p2p else "collective_seq_id"), get("time_created_ns")
+        sizes = f"{get('input_sizes')}->{get('output_sizes')}"
+        dtypes = str(get("input_dtypes", ""))
+        name = name if isinstance(name, str) else ""
         yield Entry(
-            group=str(group[0]) if isinstance(group, list | tuple) and group else str(item.get("pg_id", "")),
-            seq=seq if isinstance(seq, int) else -1,
-            p2p=is_p2p,
-            name=_text(item.get("profiling_name")),
-            sizes=f"{item.get('input_sizes')}->{item.get('output_sizes')}",
-            dtypes=str(item.get("input_dtypes", "")),
-            state=_state(item),
-            created_s=created / 1e9 if isinstance(created, int) else None,
-            frame=_frame(item.get("frames")),
+            str(group[0]) if isinstance(group, list | tuple) and group else str(get("pg_id", "")),
+            seq if isinstance(seq, int) else -1,
+            is_p2p,
+            name,
+            shapes.setdefault(sizes, sizes),
+            shapes.setdefault(dtypes, dtypes),
+            _state(get("state"), get("retired"), name),
+            created / 1e9 if isinstance(created, int) else None,
+            _frame(get("frames")),
         )
 
 
-def _state(item: Mapping[str, object]) -> str:
+def _state(state: object, retired: object, name: str) -> str:
     """`completed`, `started`, `scheduled`, or `retired`: Gloo's, done or failed, whose state never moves."""
-    state = item.get("state")
-    if isinstance(state, str) and not _text(item.get("profiling_name")).startswith("gloo:"):
+    if isinstance(state, str) and not name.startswith("gloo:"):
         return state
-    return "retired" if item.get("retired") else "scheduled"
+    return "retired" if retired else "scheduled"
 
 
 def _frame(frames: object) -> str:

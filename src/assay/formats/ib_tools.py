@@ -1,12 +1,12 @@
-"""InfiniBand and RoCE tools: ibstat, ibstatus, ibv_devinfo, iblinkinfo, ibqueryerrors, perfquery, sysfs
-counters, show_gids. Readers take one line after the other and say whether it was theirs.
+"""Ports and GIDs of one host: ibstat, ibstatus, ibv_devinfo, rates in sysfs, show_gids.
+
+Readers take one line after the other and say whether it was theirs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,32 +31,6 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counters:
-    """Counters of one port, by their perfquery names, with their lines."""
-
-    file: str
-    line: int
-    port: str
-    values: Mapping[str, tuple[int, int]]
-    source: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FabricLink:
-    """One row of iblinkinfo: an end, its state, its peer if any, and what the link could be."""
-
-    file: str
-    line: int
-    text: str
-    owner: str
-    is_adapter: bool
-    port: int
-    up: bool
-    peer: str
-    could_be: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Gid:
     """One row of show_gids."""
 
@@ -70,21 +44,6 @@ class Gid:
     version: str
 
 
-#: Counter in sysfs -> its name in perfquery.
-_NAME_IN_SYSFS = {
-    "symbol_error": "SymbolErrorCounter",
-    "link_error_recovery": "LinkErrorRecoveryCounter",
-    "link_downed": "LinkDownedCounter",
-    "port_rcv_errors": "PortRcvErrors",
-    "port_rcv_remote_physical_errors": "PortRcvRemotePhysicalErrors",
-    "port_rcv_switch_relay_errors": "PortRcvSwitchRelayErrors",
-    "port_xmit_discards": "PortXmitDiscards",
-    "port_xmit_wait": "PortXmitWait",
-    "local_link_integrity_errors": "LocalLinkIntegrityErrors",
-    "excessive_buffer_overrun_errors": "ExcessiveBufferOverrunErrors",
-}
-
-
 class PortReader:
     """ibstat (CA blocks), ibstatus (device blocks) and ibv_devinfo (hca_id blocks)."""
 
@@ -93,6 +52,9 @@ class PortReader:
     _status = re.compile(r"^Infiniband device '(?P<dev>[^']+)' port (?P<port>\d+) status:")
     _devinfo = re.compile(r"^hca_id:\s*(?P<dev>\S+)")
     _value = re.compile(r"^\s+(?P<key>[A-Za-z_ ]+?):\s*(?P<value>.*)$")
+    _sysfs = re.compile(
+        r"^\S*infiniband/(?P<dev>\w+)/ports/(?P<port>\d+)/(?P<key>rate|state|phys_state|link_layer):(?P<value>.*)$"
+    )
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -113,6 +75,8 @@ class PortReader:
             return True
         if match := re.match(r"^\s*(?:active|max)_mtu:\s+(?P<mtu>\d+) \(\d\)", line):
             return self._mtu(line, number, int(match["mtu"][:6]))
+        if match := self._sysfs.match(line):
+            return self._from_sysfs(match, number)
         if self._device is None:
             return False
         if not line.strip():
@@ -142,6 +106,19 @@ class PortReader:
             self._port.mtu, self._port.mtu_line = mtu, number
         return True
 
+    def _from_sysfs(self, match: re.Match[str], number: int) -> bool:
+        """`grep . /sys/class/infiniband/*/ports/*/rate`: one value of one port a line."""
+        place = match["dev"], int(match["port"][:4])
+        if self._port is None or (self._port.device, self._port.port) != place:
+            known = {(p.device, p.port): p for p in self.records if isinstance(p, Port)}
+            self._device, self._port = match["dev"], known.get(place)
+            if self._port is None:
+                self._open(number, place[1])
+        if self._port is not None and match["key"] == "rate":
+            self._port.state = self._port.state or "ACTIVE"  # a port that is down has the lowest rate
+        self._set(match["key"], match["value"].strip(), number)
+        return True
+
     def _open(self, number: int, port: int) -> None:
         self._port = Port(
             file=self.file, line=number, device=self._device or "", port=port, model=self._model
@@ -149,8 +126,8 @@ class PortReader:
         self.records.append(self._port)
 
     def _set(self, key: str, value: str, number: int) -> None:
-        if key in ("CA type", "vendor_part_id", "hw_ver") and self._port is None:
-            self._model = value if key == "CA type" else self._model
+        if key in ("CA type", "vendor_part_id") and self._port is None:
+            self._model = value if key == "CA type" else f"MT{value}"
             return
         port, key = self._port, key.lower()
         if port is None:
@@ -164,124 +141,14 @@ class PortReader:
             port.physical = value.split(":")[-1].strip()
         elif key == "rate" and (found := re.match(r"(\d+(?:\.\d+)?)", value)):
             port.rate_Bps, port.rate_text, port.rate_line = float(found[1]) * 1e9 / 8, value, number
+        elif key == "active_width":
+            port.rate_text = value
+        elif key == "active_speed" and port.rate_Bps is None and (rate := _lanes_rate(port.rate_text, value)):
+            port.rate_Bps, port.rate_text, port.rate_line = rate, f"{port.rate_text}, {value} a lane", number
         elif key in ("link layer", "link_layer"):
             port.link_layer = value
         elif key in ("base lid", "port_lid"):
             port.lid = value
-
-
-class CounterReader:
-    """perfquery, ibqueryerrors, and counters of /sys/class/infiniband as `name: value` or `name value`."""
-
-    kind = "port counters"
-    _head = re.compile(r"^# Port (?:extended )?counters: Lid (?P<lid>\d+) port (?P<port>\d+)")
-    _dotted = re.compile(r"^(?P<name>[A-Za-z]\w+):\.*(?P<value>0x[0-9a-fA-F]+|\d+)\s*$")
-    _errors_for = re.compile(r'^Errors for (?:0x[0-9a-f]+ )?"(?P<name>[^"]*)"')
-    _guid = re.compile(r"^\s+GUID (?P<guid>0x[0-9a-f]+) port (?P<port>\w+): (?P<list>\[.*)$")
-    _one = re.compile(r"\[(?P<name>\w+) == (?P<value>\d+)")
-    _sysfs = re.compile(
-        r"^(?:\S*?(?P<dev>mlx\w+|bnxt\w+|ib\w+)/ports/(?P<port>\d+)/(?:hw_)?counters/)?"
-        r"(?P<name>symbol_error|link_error_recovery|link_downed|port_rcv_errors|"
-        r"port_rcv_remote_physical_errors|"
-        r"port_rcv_switch_relay_errors|port_xmit_discards|port_xmit_wait|local_link_integrity_errors|"
-        r"excessive_buffer_overrun_errors|VL15_dropped|out_of_sequence|rx_\w+|np_\w+|rp_\w+|packet_seq_err)"
-        r"[:=\s]+(?P<value>\d+)\s*$"
-    )
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.records: list[object] = []
-        self._values: dict[str, tuple[int, int]] | None = None
-        self._node = ""
-        self._sys: dict[str, dict[str, tuple[int, int]]] = {}
-
-    def feed(self, line: str, number: int) -> bool:
-        """Take headings and counters; sysfs counters need no heading."""
-        if match := self._head.match(line):
-            self._open(number, f"lid {match['lid']}[{match['port']}]", "perfquery")
-            return True
-        if self._values is not None and (match := self._dotted.match(line)):
-            value = match["value"]
-            self._values[match["name"]] = (int(value, 0) if len(value) < 25 else 2**64 - 1, number)
-            return True
-        if match := self._errors_for.match(line):
-            self._node = " ".join(match["name"].split())
-            return True
-        if match := self._guid.match(line):
-            values = {m["name"]: (int(m["value"][:20]), number) for m in self._one.finditer(match["list"])}
-            self.records.append(
-                Counters(
-                    file=self.file,
-                    line=number,
-                    values=values,
-                    source="ibqueryerrors",
-                    port=f"{self._node or match['guid']}[{match['port']}]",
-                )
-            )
-            return True
-        if re.match(r"##\s*(?:$|Summary:|\d+ ports|Suppressed:)", line):
-            return True
-        if match := self._sysfs.match(line):
-            key = f"{match['dev'] or 'port'}[{match['port'] or 1}]"
-            if key not in self._sys:
-                self._sys[key] = {}
-                self.records.append(
-                    Counters(file=self.file, line=number, port=key, values=self._sys[key], source="sysfs")
-                )
-            self._sys[key][_NAME_IN_SYSFS.get(match["name"], match["name"])] = (
-                int(match["value"][:20]),
-                number,
-            )
-            return True
-        self._values = None
-        return False
-
-    def _open(self, number: int, port: str, source: str) -> None:
-        self._values = {}
-        self.records.append(
-            Counters(file=self.file, line=number, port=port, values=self._values, source=source)
-        )
-
-
-class LinkReader:
-    """iblinkinfo: rows under `CA:` and `Switch:` headings, and the one-line form."""
-
-    kind = "iblinkinfo"
-    _owner = re.compile(r"^(?P<kind>CA|Switch|Switch:?)\s*:\s*(?:0x[0-9a-f]+ )?(?P<name>.+?):\s*$")
-    _row = re.compile(
-        r"^\s*(?:0x[0-9a-f]+\s+)?(?:\"(?P<name>[^\"]*)\"\s+)?(?P<lid>\d+)\s+(?P<port>\d+)\[\s*\] "
-        r"==\((?P<state>[^)]*)\)==>\s*"
-        r"(?P<rest>.*)$"
-    )
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.records: list[object] = []
-        self._name, self._adapter = "", False
-
-    def feed(self, line: str, number: int) -> bool:
-        """Take headings and rows."""
-        if (match := self._owner.match(line)) and "==" not in line:
-            self._name, self._adapter = match["name"].strip(), match["kind"] == "CA"
-            return True
-        if (match := self._row.match(line)) is None:
-            return False
-        peer = re.search(r'"([^"]*)"', match["rest"])
-        could = re.search(r"\((?:Could be|could be) ([^)]*)\)|Could be ([\d. ]+Gbps)", match["rest"])
-        self.records.append(
-            FabricLink(
-                file=self.file,
-                line=number,
-                text=line.strip()[:300],
-                owner=match["name"] or self._name,
-                is_adapter=self._adapter,
-                port=int(match["port"][:5]),
-                up="LinkUp" in match["state"],
-                peer=(peer[1] if peer else "").strip(),
-                could_be=(could[1] or could[2]) if could else None,
-            )
-        )
-        return True
 
 
 class GidReader:
@@ -317,70 +184,7 @@ class GidReader:
         return bool(re.match(r"^(?:DEV\s+PORT\s+INDEX|---\s+---|n_gids_found=)", line))
 
 
-@dataclass(slots=True, kw_only=True)
-class PciDevice:
-    """One device of `lspci -vvv`; without a heading `address` is empty (a grep of ACSCtl lines)."""
-
-    file: str
-    line: int
-    address: str
-    name: str
-    acs: tuple[str, int] | None = None
-    cap: tuple[str, str] | None = None
-    sta: tuple[str, str, int, str] | None = None
-    ats: bool = False
-    lines: dict[str, int] = field(default_factory=dict)
-
-
-class LspciReader:
-    """`lspci -vvv`, whole or grepped: link state, ACS control, ATS."""
-
-    kind = "lspci"
-    _device = re.compile(
-        r"^(?P<address>(?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-9a-f]) (?P<name>[A-Z0-9].*)$"
-    )
-    _acs = re.compile(r"ACSCtl:\s*(?P<bits>SrcValid[+-].*)")
-    _cap = re.compile(r"LnkCap:.*?Speed (?P<speed>[\d.]+)GT/s.*?Width x(?P<width>\d+)")
-    _sta = re.compile(r"LnkSta:\s*Speed (?P<speed>[\d.]+)GT/s(?P<a>[^,]*), Width x(?P<width>\d+)(?P<b>[^,]*)")
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.records: list[object] = []
-        self._current: PciDevice | None = None
-
-    def feed(self, line: str, number: int) -> bool:
-        """Take a device's heading and the lines under it."""
-        if match := self._device.match(line):
-            self._current = PciDevice(
-                file=self.file, line=number, address=match["address"], name=match["name"]
-            )
-            self.records.append(self._current)
-            return True
-        if match := self._acs.search(line):
-            if self._current is None or self._current.acs is not None:
-                self._bare(number)
-            if self._current is not None:
-                self._current.acs = (match["bits"].strip(), number)
-            if self._current is not None and not self._current.address:
-                self._current = None
-            return True
-        current = self._current
-        if match := re.search(r"ATSCtl:\s*Enable(?P<on>[+-])", line):
-            if current is None:
-                current = self._bare(number)
-            current.ats = match["on"] == "+"
-            self._current = current if current.address else None
-            return True
-        if current is None or not line.startswith((" ", "\t")):
-            self._current = None
-            return False
-        if match := self._cap.search(line):
-            current.cap = (match["speed"], match["width"])
-        elif match := self._sta.search(line):
-            current.sta = (match["speed"], match["width"], number, (match["a"] + match["b"]).strip())
-        return True
-
-    def _bare(self, number: int) -> PciDevice:
-        self._current = PciDevice(file=self.file, line=number, address="", name="")
-        self.records.append(self._current)
-        return self._current
+def _lanes_rate(width: str, speed: str) -> float | None:
+    """`4X (2)` and `100.0 Gbps (128)` a lane, as ibv_devinfo prints them, in B/s."""
+    lanes, rate = re.match(r"(\d{1,2})X", width), re.match(r"(\d{1,4}(?:\.\d+)?) Gbps", speed)
+    return int(lanes[1]) * float(rate[1]) * 1e9 / 8 if lanes and rate else None

@@ -28,6 +28,12 @@ SENTENCES = (
     ),
     Sentence("gpu.probe_failed", "probe", r"NVIDIA probe routine failed for (?P<count>\d+) device"),
     Sentence(
+        "gpu.init_failed",
+        "GPU",
+        r"NVRM: GPU (?P<busid>" + _BDF + r"): (?:RmInitAdapter|rm_init_adapter) failed",
+    ),
+    Sentence("sw.lib_mismatch", "API", r"NVRM: API mismatch: the client has the version"),
+    Sentence(
         "gpu.no_handle", "handle", r"Unable to determine the device handle for GPU ?(?P<busid>[0-9a-fA-F:.]+)"
     ),
     Sentence(
@@ -41,6 +47,13 @@ SENTENCES = (
         r"DMAR:.*(?:\[DMA (?:Write|Read)[^\]]*\] )?Request device \[?(?P<busid>" + _BDF + r")\]?.*fault",
     ),
     Sentence("iommu.translated", "iommu", r"iommu: Default domain type: (?P<type>\w+)"),
+    Sentence("iommu.fault", "F_TRANSLATION", r"smmu.*event: F_TRANSLATION client: (?P<busid>" + _BDF + ")"),
+    Sentence(
+        "pcie.limited",
+        "limited",
+        r"(?P<busid>" + _BDF + r").*available PCIe bandwidth, limited by (?P<speed>[\d.]+) GT/s PCIe "
+        r"x(?P<width>\d+) link at (?P<at>\S+) \(capable of (?P<able>[\d.]+) Gb/s",
+    ),
     Sentence(
         "pcie.aer",
         "AER",
@@ -58,10 +71,17 @@ SENTENCES = (
     ),
     Sentence("nic.link_down", "link", r"mlx5_core (?P<busid>" + _BDF + r").*[Ll]ink (?:DOWN|down)"),
     Sentence("nic.link_down", "Link", r"(?P<name>(?:mlx5|bnxt|ib)\w+):.*Link (?:is )?(?:DOWN|Down|down)"),
+    Sentence(
+        "nic.link_down",
+        "module",
+        r"mlx5_core (?P<busid>" + _BDF + r").*Port module event(?:\[error\])?: module \d+, "
+        r"(?:Cable unplugged|Cable error)",
+    ),
+    Sentence("nic.link_down", "DOWN", r"mlx5_ib.*(?P<name>mlx5_\w+) port \d+ .*(?:to|is) DOWN"),
     Sentence("nic.link_up", "Link", r"mlx5_core (?P<busid>" + _BDF + r").*Link (?:UP|up|ACTIVE)"),
     Sentence("kernel.oom", "oom_kill", r"Detected \d+ oom_kill event"),
     Sentence("kernel.oom", "OOMKilled", r"OOMKilled"),
-    Sentence("kernel.oom", "Killed", r"Out of memory: Killed process (?P<killed>\d+)|oom-kill"),
+    Sentence("kernel.oom", "Killed", r"(?i)out of memory: Killed process (?P<killed>\d+)|oom-kill"),
     Sentence(
         "ib.fabric_error",
         "lid",

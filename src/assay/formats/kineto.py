@@ -6,18 +6,20 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-_COMMUNICATION = re.compile(
+COMMUNICATION = re.compile(
     r"^(?:nccl\w*Kernel|rccl|ncclKernel|hccl|hcom_|mscclKernel|mscclpp)", re.IGNORECASE
 )
 _LOADER = re.compile(
     r"enumerate\(DataLoader\)|DataLoader.*__next__|dataloader_next|get_batch|next_batch", re.IGNORECASE
 )
 _CHECKPOINT = re.compile(r"save_checkpoint|torch\.save|checkpoint.*save|dcp\.save", re.IGNORECASE)
-_GPU_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+GPU_WORK = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class Trace:
 
     `compute_s` and `communication_s` are times in which at least one such kernel ran; `exposed_s` is
     communication under which no computing went on; `loader_s` and `checkpoint_s` are the host waiting
-    while the GPU had nothing to do. `collectives` holds (name, start, seconds) in order.
+    while the GPU had nothing to do. `collectives_s` holds the seconds of each collective, in order of start.
     """
 
     file: str
@@ -40,7 +42,7 @@ class Trace:
     exposed_s: float
     loader_s: float
     checkpoint_s: float
-    collectives: tuple[tuple[str, float, float], ...]
+    collectives_s: array[float]
     step_name: str
     loader_name: str
 
@@ -54,13 +56,56 @@ def is_trace(document: object) -> bool:
 
 
 def read(document: Mapping[str, object], file: str) -> Trace:
-    """Reduce a trace; events without a time, a duration or a name are passed over."""
+    """Reduce a decoded trace; events without a time, a duration or a name are passed over."""
+    events = document.get("traceEvents")
+    return _reduce(document, file, *_sorted(events if isinstance(events, list) else []))
+
+
+_EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
+_BETWEEN = re.compile(r"[\s,]*")
+
+
+def read_text(text: str, file: str) -> Trace | None:
+    """Reduce the text of a trace event by event, so that no more than one is decoded at a time.
+
+    None where the text has no events, or is no JSON as far as they go.
+    """
+    found = _EVENTS.search(text)
+    if found is None:
+        return None
+    decoded = _Decoded(text, found.end())
+    try:
+        kinds, names = _sorted(decoded)
+        rest = json.loads(f'{text[: found.start()]}"traceEvents": []{text[decoded.end + 1 :]}')
+    except (ValueError, IndexError, RecursionError, StopIteration):
+        return None
+    return _reduce(rest, file, kinds, names) if isinstance(rest, dict) else None
+
+
+class _Decoded:
+    """The elements of a JSON array that begins at `end`, which is its closing bracket at last."""
+
+    def __init__(self, text: str, end: int) -> None:
+        self.text, self.end = text, end
+
+    def __iter__(self) -> Iterator[object]:
+        text, decode, between, end = self.text, json.JSONDecoder().raw_decode, _BETWEEN.match, self.end
+        while True:
+            gap = between(text, end)
+            end = gap.end() if gap else end
+            if text[end] == "]":
+                self.end = end
+                return
+            event, end = decode(text, end)
+            yield event
+
+
+def _sorted(events: Iterable[object]) -> tuple[dict[str, list[Interval]], dict[str, str]]:
+    """Intervals in seconds by kind, and the names of the steps and of the loader."""
     kinds: dict[str, list[Interval]] = {"step": [], "compute": [], "comm": [], "loader": [], "save": []}
-    collectives: list[tuple[str, float, float]] = []
     names = {"step": "", "loader": ""}
     kind_of: dict[tuple[object, str], str] = {}
-    events = document.get("traceEvents")
-    for event in events if isinstance(events, list) else []:
+    for event in events:
         if not isinstance(event, dict) or event.get("ph") != "X":
             continue
         ts, dur, name, category = event.get("ts"), event.get("dur"), event.get("name"), event.get("cat")
@@ -74,17 +119,15 @@ def read(document: Mapping[str, object], file: str) -> Trace:
             continue
         start = ts / 1e6
         kinds[kind].append((start, start + dur / 1e6))
-        if kind == "comm":
-            collectives.append((name, start, dur / 1e6))
-        elif kind in names and not names[kind]:
+        if kind in names and not names[kind]:
             names[kind] = name
-    return _reduce(document, file, kinds, collectives, names)
+    return kinds, names
 
 
 def _kind(category: str | None, name: str) -> str:
     """`compute`, `comm`, `step`, `loader`, `save`, or nothing where an event tells nothing."""
-    if category in _GPU_WORK:
-        return "comm" if _COMMUNICATION.match(name) else "compute" if category == "kernel" else ""
+    if category in GPU_WORK:
+        return "comm" if COMMUNICATION.match(name) else "compute" if category == "kernel" else ""
     if name.startswith("ProfilerStep"):
         return "step"
     return "loader" if _LOADER.search(name) else "save" if _CHECKPOINT.search(name) else ""
@@ -94,7 +137,6 @@ def _reduce(
     document: Mapping[str, object],
     file: str,
     kinds: Mapping[str, list[Interval]],
-    collectives: list[tuple[str, float, float]],
     names: Mapping[str, str],
 ) -> Trace:
     busy, comm = merged(kinds["compute"]), merged(kinds["comm"])
@@ -117,7 +159,7 @@ def _reduce(
         loader_name=names["loader"],
         loader_s=_idle(kinds["loader"], busy),
         checkpoint_s=_idle(kinds["save"], busy),
-        collectives=tuple(sorted(collectives, key=lambda c: c[1])),
+        collectives_s=array("d", [end - start for start, end in sorted(kinds["comm"])]),
     )
 
 

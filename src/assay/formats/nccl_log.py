@@ -30,7 +30,7 @@ _COMM = re.compile(
     r"(?:.*?cudaDev (?P<cuda>\d+))?(?:.*?busId (?P<busid>[0-9a-f]+))?(?:.*?commId (?P<id>0x[0-9a-f]+))?"
     r"(?:.*?Init (?P<state>START|COMPLETE))?"
 )
-_ENV = re.compile(r"(?P<name>R?NCCL_\w+) set (?:by environment )?to (?P<value>.*?)\.?$")
+_ENV = re.compile(r"(?P<name>R?NCCL_\w+) set (?:by (?:environment|config file \S+) )?to (?P<value>.*?)\.?$")
 _REFUSALS = (
     r"No route to host|[Cc]onnection timed out|Software caused connection abort|Connection refused"
     r"|Network is unreachable"
@@ -70,7 +70,10 @@ _BY_FIRST: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
     ),
     "NVLS": (("nccl.nvls", re.compile(r"NVLS multicast support is available")),),
     "Setting": (
-        ("nccl.affinity", re.compile(r"Setting affinity for GPU (?P<gpu>\d+) to (?P<mask>[0-9a-f,]+)")),
+        (
+            "nccl.affinity",
+            re.compile(r"Setting affinity for GPU (?P<gpu>\d+) to (?P<mask>[0-9a-f][0-9a-f,-]*)"),
+        ),
     ),
     "Kernel": (("host.kernel", re.compile(r"Kernel version: (?P<release>\S+)")),),
     "RCCL": (("rccl.version", re.compile(r"RCCL version ?:? ?(?P<version>\d+\.\d+\.\d+)")),),
@@ -130,6 +133,9 @@ SENTENCES = (
         "ib.async_event", "event", r"Got async (?:error )?event ?: (?P<event>port error|port active|.*)"
     ),
     Sentence(
+        "ib.async_event", "event", r"async error event ?: (?P<event>port error|.*PORT_ERR.*|device fatal.*)"
+    ),
+    Sentence(
         "ib.modify_qp",
         "ibv_modify_qp",
         r"ibv_modify_qp failed with (?:error )?(?:(?P<errno>\d+) )?(?P<error>[A-Z][A-Za-z ]+?)"
@@ -145,6 +151,11 @@ SENTENCES = (
     ),
     Sentence("ib.no_device", "failed", r"Call to ibv_\w+ failed with (?:error )?(?:19 )?No such device"),
     Sentence("ib.open_failed", "Unable", r"NET/IB ?: Unable to open device (?P<dev>\w+)"),
+    Sentence(
+        "nccl.mismatched_call",
+        "Mismatched",
+        r"Mismatched collective detected, please check .*rank (?P<around>\d+)",
+    ),
     Sentence("nccl.net_mismatch", "NCCL_IGNORE_NET_MISMATCH", r"NCCL_IGNORE_NET_MISMATCH"),
     Sentence("nccl.ib_incompatible", "incompatible", r"Remote .*device is incompatible with the local"),
     *(
@@ -171,7 +182,7 @@ SENTENCES = (
         r"No interface found in the same subnet as remote address (?P<addr>[^\s<]+)",
     ),
     Sentence("net.bind_failed", "assign", r"[Bb]ind.*Cannot assign requested address"),
-    Sentence("net.no_interface", "family", r"[Ss]ocket.*Address family not supported"),
+    Sentence("net.no_interface", "family", r"^(?!.*c10d).*[Ss]ocket.*Address family not supported"),
     Sentence(
         "net.no_interface",
         "interface",
@@ -225,6 +236,8 @@ SENTENCES = (
         "NVLINK",
         r"P2P is disabled between NVLINK connected GPUs (?P<a>\d+) and (?P<b>\d+)",
     ),
+    Sentence("cuda.not_initialised", "initialized", r"Cuda failure (?:802 )?'system not yet initialized'"),
+    Sentence("cuda.driver_too_old", "insufficient", r"driver version is insufficient for CUDA runtime"),
     Sentence("nccl.symbol_missing", "symbol", r"Cuda failure.*named symbol not found"),
     Sentence("nccl.symbol_missing", "kernel", r"Cuda failure.*no kernel image is available"),
     Sentence(
@@ -253,6 +266,10 @@ SENTENCES = (
     Sentence("sharp.port_used_by_sm", "port", r"[Pp]ort .*is used by (?:the )?SM|port is used by SM"),
     Sentence("sharp.not_on_sm", "bind", r"must bind to (?:a )?port with (?:the )?master SM"),
     Sentence("sharp.no_job", "lock", r"Streaming Tree lock failed|Failed to lock SAT tree"),
+    Sentence(
+        "sharp.no_job", "Aggregation", r"(?:Failed|[Cc]annot|[Uu]nable) to connect to Aggregation Manager"
+    ),
+    Sentence("sharp.no_job", "sharp_get_job_data_len", r"sharp_get_job_data_len failed"),
     Sentence("sharp.no_job", "SHARP", r"(?:Cannot|Failed to) create SHARP (?:job|collective)"),
     Sentence(
         "rccl.kernel_params",

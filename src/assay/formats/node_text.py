@@ -42,6 +42,23 @@ SENTENCES = (
     Sentence(
         "imex.missing", "IMEX", r"IMEX.*(?:not (?:running|ready|found)|unavailable|DOWN|UNAVAILABLE|No such)"
     ),
+    Sentence("imex.missing", "Domain", r"Domain State: (?:DEGRADED|DOWN|INVALID|UNAVAILABLE)"),
+    Sentence("imex.missing", "Node", r"^Node #\d+ +- +(?P<addr>\S+) +- +(?!READY)(?P<state>[A-Z_]{4,})\b"),
+    Sentence(
+        "fm.mismatch",
+        "fabric",
+        r"fabric manager .*version \S+ (?:don't|does not|doesn't) match with driver version",
+    ),
+    Sentence(
+        "gpu.thermal_violation", "thermal", r"clocks? throttl\w+ due to (?:\w+ )?thermal|thermal violation"
+    ),
+    Sentence(
+        "gpu.gres_short",
+        "gres",
+        r"gres/gpu count reported lower than configured \((?P<have>\d+) < (?P<want>\d+)\)",
+    ),
+    Sentence("host.affinity", "affinity", r"pid (?P<process>\d+)'s current affinity list: (?P<list>[\d,-]+)"),
+    Sentence("ib.ber", "BER", r"Effective Physical BER\s*:\s*(?P<ber>\d+(?:\.\d+)?[eE]-?\d+)"),
     Sentence("sw.lib_mismatch", "mismatch", r"Driver/library version mismatch"),
     Sentence("sw.driver", "Driver", r"Driver Version(?: Detected)?\s*[:|]\s*(?P<version>\d+\.\d+(?:\.\d+)?)"),
     Sentence("sw.driver", "Kernel", r"NVRM version:.*?(?P<version>\d{3}\.\d+(?:\.\d+)?)\s"),
@@ -59,7 +76,7 @@ SENTENCES = (
     ),
     Sentence("gpu.row", "GeForce", r"^\|\s+(?P<index>\d+)\s+(?P<name>GeForce [^|]*?)\s+(?:On|Off|N/A)\s*\|"),
     Sentence("gpu.row", "Tesla", r"^\|\s+(?P<index>\d+)\s+(?P<name>Tesla [^|]*?)\s+(?:On|Off|N/A)\s*\|"),
-    Sentence("gpu.mig", "MIG", r"^\s+MIG \d+g\.\d+gb"),
+    Sentence("gpu.mig", "MIG", r"^\s*MIG \d+g\.\d+gb|^\| MIG devices:"),
     Sentence(
         "gpu.csv",
         "NVIDIA",
@@ -101,10 +118,29 @@ SENTENCES = (
         "ib.netdev", "port", r"^(?P<dev>\w+) port (?P<port>\d+) ==> (?P<iface>\S+) \((?P<state>Up|Down)\)"
     ),
     Sentence("host.virtual", "running", r"^\s*\d+\s+\S+\s+running$"),
-    Sentence("host.virtual", "Hypervisor", r"Hypervisor vendor:"),
+    Sentence("host.virtual", "Hypervisor", r"Hypervisor (?:vendor|detected):"),
+    *(Sentence("host.virtual", kind, rf"^{kind}$") for kind in ("kvm", "qemu", "vmware", "microsoft", "xen")),
     Sentence("host.ats", "ATSCtl", r"ATSCtl:\s*Enable\+"),
     Sentence("host.slow_query", "real", r"^real\s+(?P<minutes>\d+)m(?P<seconds>[\d.]+)s"),
+    Sentence("slurm.node_failure", "failure", r"Node failure on (?P<host>[\w.-]+)"),
+    Sentence("slurm.node_failure", "responding", r"Nodes? (?P<host>[\w.-]+) not responding, setting DOWN"),
+    Sentence("slurm.node_failure", "FAILURE", r"CANCELLED AT \S+ DUE TO NODE FAILURE"),
+    Sentence("disk.quota", "quota", r"Disk quota exceeded"),
+    Sentence(
+        "net.route",
+        "src",
+        r"^(?P<net>\d+\.\d+\.\d+\.\d+)/(?P<bits>\d+) dev (?P<iface>\S+) .*\bsrc (?P<addr>[\d.]+)",
+    ),
+    Sentence("net.flags", "flags", r"^(?P<iface>[\w.-]+): flags=\d+<"),
+    Sentence(
+        "net.netmask",
+        "netmask",
+        r"^\s+inet (?P<addr>\d+\.\d+\.\d+\.\d+)\s+netmask (?P<mask>\d+\.\d+\.\d+\.\d+)",
+    ),
     Sentence("slurm.error", "error", r"^(?:srun|slurmstepd): error: (?P<what>.*)"),
+    Sentence("munge.clock", "clocks", r"[Cc]heck for out of sync clocks"),
+    Sentence("munge.clock", "credential", r"[Jj]ob credential expired"),
+    Sentence("clock.skew", "moved", r"modification time of \S+ moved backwards by \d+ seconds"),
     Sentence("munge.clock", "credential", r"(?:Rewound|Expired) credential"),
     Sentence("clock.skew", "skew", r"[Cc]lock skew"),
     Sentence("conf.file", "conf", r"(?P<path>/etc/nccl\.conf|\.nccl\.conf)"),

@@ -43,7 +43,9 @@ SENTENCES = (
     Sentence("cuda.not_initialised", "initialized", r"system not yet initialized|cudaErrorSystemNotReady"),
     Sentence("cuda.not_initialised", "cudaErrorSystemNotReady", r"cudaErrorSystemNotReady"),
     Sentence("cuda.driver_too_old", "insufficient", r"driver version is insufficient for CUDA runtime"),
-    Sentence("cuda.out_of_memory", "OutOfMemoryError", r"OutOfMemoryError|CUDA out of memory"),
+    Sentence("cuda.driver_too_old", "driver", r"NVIDIA driver on your system is too old"),
+    Sentence("cuda.driver_too_old", "PTX", r"provided PTX was compiled with an unsupported toolchain"),
+    Sentence("cuda.out_of_memory", "OutOfMemoryError", r"OutOfMemoryError|(?:CUDA|HIP) out of memory"),
     Sentence("cuda.out_of_memory", "memory", r"CUDA out of memory|CUDA error: out of memory"),
     Sentence("cuda.symbol_missing", "kernel", r"CUDA error: no kernel image is available"),
     Sentence("cuda.fabric_denied", "cuMemCreate", r"cuMemCreate.*(?:not permitted|failed: 800)"),
@@ -58,6 +60,7 @@ SENTENCES = (
         r"[Uu]sing the loopback address as fallback",
     ),
     Sentence("gloo.connect_loopback", "connectFullMesh", r"connectFullMesh failed.*remote=\[127\."),
+    Sentence("gloo.connect_loopback", "connect", r"gloo.*connect \[127\.[\d.]+\]:\d+: Connection refused"),
     Sentence("gloo.connect_loopback", "Connection", r"[Gg]loo.*Connection refused, remote=\[127\."),
     Sentence("gloo.timeout", "timeout", r"[Gg]loo.*[Tt]imed out waiting \d+ms for (?:recv|send)"),
     Sentence("gloo.closed", "closed", r"[Gg]loo.*Connection closed by peer \[(?P<peer>[^\]]*)\]"),
@@ -78,6 +81,39 @@ SENTENCES = (
         "elastic.signal",
         "Signal",
         r"Signal (?P<signal>\d+) \((?P<name>SIG\w+)\) received by PID (?P<killed>\d+)",
+    ),
+    Sentence(
+        "elastic.failed",
+        "failed",
+        r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+) \(pid: (?P<killed>\d+)\)",
+    ),
+    Sentence("elastic.rank", "rank", r"^\s+rank\s+: (?P<rank>\d+) \(local_rank: \d+\)"),
+    Sentence("elastic.exit", "exitcode", r"^\s+exitcode\s+: (?P<code>-?\d+) \(pid: (?P<killed>\d+)\)"),
+    Sentence(
+        "torch.monitored_barrier",
+        "monitoredBarrier",
+        r"[Rr]anks? (?P<ranks>\d+(?:, \d+)*) failed to pass monitoredBarrier",
+    ),
+    Sentence(
+        "fr.lagging",
+        "collective",
+        r"\[(?P<rank>\d+)\] (?:joined but didn't finish|finished|never joined).*collective",
+    ),
+    Sentence("fr.not_joined", "desync", r"lagging/dead/mismatched ranks that caused the desync"),
+    Sentence(
+        "torch.shapes",
+        "params",
+        r"DDP expects same model across all ranks, but Rank (?P<rank>\d+) has \d+ params",
+    ),
+    Sentence(
+        "torch.shapes",
+        "sizes",
+        r"\[(?P<rank>\d+)\]: params\[\d+\] in this process with sizes .* appears not to match",
+    ),
+    Sentence(
+        "sw.nccl_mismatch",
+        "mismatch",
+        r"NCCL version mismatch: compiled with (?P<a>[\d.]+) but (?P<b>[\d.]+)",
     ),
     Sentence("sw.undefined_symbol", "undefined", r"undefined symbol: (?P<symbol>nccl\w+)"),
     Sentence("shm.dataloader", "shared", r"out of shared memory"),
@@ -102,11 +138,31 @@ SENTENCES = (
     Sentence("ckpt.saving", "aving", r"(?i)saving model checkpoint"),
     Sentence("ckpt.saving", "saving", r"(?i)\bsaving (?:\w+ ){0,3}(?:checkpoint|model|state|weights|shard)"),
     Sentence("ckpt.saving", "Saving", r"\bSaving (?:\w+ ){0,3}(?:checkpoint|model|state|weights|shard)"),
+    Sentence("ckpt.saving", "Checkpoint", r"Checkpoint \S+ is about to be saved"),
+    Sentence("ckpt.saving", "Saving", r"\] \[Torch\] Saving \S+"),
     Sentence("ckpt.saving", "save_checkpoint", r"save_checkpoint|save_state"),
     Sentence(
         "ckpt.saved",
         "saved",
         r"(?i)(?:checkpoint|model|state).*saved|saved (?:\w+ ){0,3}(?:checkpoint|model)",
+    ),
+    *(
+        Sentence("train.resumed", word, r"(?i)(?:load(?:ing|ed)|resum\w+|restor\w+) .*?checkpoint")
+        for word in ("checkpoint", "Checkpoint")
+    ),
+    *(
+        Sentence(
+            "train.overflow", word, r"(?i)\b(?:gradient |grad )?overflow|loss scale.*(?:reduc|lower|skip)"
+        )
+        for word in ("overflow", "OVERFLOW", "Overflow", "scale")
+    ),
+    *(
+        Sentence(
+            "train.epoch",
+            word,
+            r"(?i)\b(?:starting|begin\w*|start of) epoch \d+|reshuffl|new data ?(?:set|mix)",
+        )
+        for word in ("epoch", "Epoch", "reshuffling", "data", "dataset")
     ),
     Sentence("train.epoch_end", "epoch", r"(?i)rank (?P<rank>\d+).*epoch \d+ (?:finished|done|ended)"),
     Sentence("job.silent", "output", r"(?i)no (?:further|more) output|no output for"),

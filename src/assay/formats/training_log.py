@@ -14,23 +14,29 @@ _TIME = re.compile(
     r"(?P<value>[\d.]+)\s*(?P<unit>ms|s)?)"
 )
 _LOSS = re.compile(
-    r"(?i)\b(?:lm |train_?|reduced_train_)?loss\s*[:=]?\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
+    r"(?i)\b(?:lm |train_?|reduced_train_)?loss[\x22']?\s*[:=]?\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|nan|inf)"
 )
 _BUSY = re.compile(r"(?i)\b(?:busy|compute)_?(?:time)?(?:_s)?\s*[:=]\s*(?P<value>[\d.]+)\s*(?P<unit>ms|s)?\b")
 _TOKENS = re.compile(r"(?i)\b(?:tps|tokens(?:/s(?:ec)?(?:ond)?|_per_sec(?:ond)?))\s*[:=]\s*([\d.,]+)")
 #: How the Hugging Face Trainer prints a step: a Python dict without the number of the step.
 _TRAINER = re.compile(r"\{'loss': '?(?P<loss>[\d.eE+-]+|nan|inf)'?, .*'(?:epoch|learning_rate)':")
+_RATE = re.compile(r"(?i)\b(?:learning[ _]rate|lr)\s*[:=]\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One logged step; what the line does not say is None. `busy_s` is its time without waiting."""
+    """One logged step; what the line does not say is None.
+
+    `rate` is the learning rate, `busy_s` the step's time without waiting.
+    """
 
     file: str
     line: int
     step: int
     step_s: float | None
     loss: float | None
+    text: str = ""
+    rate: float | None = None
     busy_s: float | None = None
     tokens_per_s: float | None = None
 
@@ -52,6 +58,8 @@ def read_line(line: str, number: int, file: str) -> Step | None:
         step=int(step[1]),
         step_s=_seconds(time),
         loss=_real(loss[1]) if loss else None,
+        text=line.strip()[:300],
+        rate=_real(rate[1]) if (rate := _RATE.search(line[:600])) else None,
         busy_s=_plain_seconds(_BUSY.search(line[:600])),
         tokens_per_s=_real(tokens[1].replace(",", "")) if tokens else None,
     )

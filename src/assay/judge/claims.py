@@ -302,11 +302,5 @@ def _said(reading: Reading) -> str:
 
 
 def _evidence(reading: Reading) -> Evidence:
-    file, _, tail = reading.source.rpartition(":")
-    placed = bool(file) and tail.isdecimal()
-    return Evidence(
-        file=file if placed else reading.source,
-        line=int(tail) if placed else None,
-        text=f"{reading.quantity} of {reading.subject} ({reading.recipe}): "
-        f"{_said(reading)} {reading.origin.value}",
-    )
+    about = f"{reading.quantity} of {reading.subject} ({reading.recipe})"
+    return Evidence.at(reading.source, f"{about}: {_said(reading)} {reading.origin.value}")

@@ -213,10 +213,4 @@ def _when(reading: Reading, ordered: list[Reading]) -> str:
 
 
 def _evidence(reading: Reading, text: str) -> Evidence:
-    file, _, tail = reading.source.rpartition(":")
-    placed = bool(file) and tail.isdecimal()
-    return Evidence(
-        file=file if placed else reading.source,
-        line=int(tail) if placed else None,
-        text=f"{reading.quantity} of {reading.subject}, {text}",
-    )
+    return Evidence.at(reading.source, f"{reading.quantity} of {reading.subject}, {text}")

@@ -314,12 +314,9 @@ def _findings(every: Iterable[_Slow]) -> Iterator[Finding]:
 
 def _evidence(slow: _Slow) -> Evidence:
     reading = slow.family.readings[slow.row]
-    file, _, tail = reading.source.rpartition(":")
-    placed = bool(file) and tail.isdecimal()
     frac = departure_frac(slow.size, slow.family.quantity.better)
-    return Evidence(
-        file=file if placed else reading.source,
-        line=int(tail) if placed else None,
-        text=f"{slow.family.quantity.id} of {slow.subject}: {frac:+.1%} against its siblings,"
+    return Evidence.at(
+        reading.source,
+        f"{slow.family.quantity.id} of {slow.subject}: {frac:+.1%} against its siblings,"
         f" as of {reading.subject}",
     )

@@ -167,11 +167,7 @@ def _evidence(near: str, far: str, family: Family) -> tuple[Evidence, ...]:
     wanted = {near} if far == "*" else {near, far}
     readings: list[Reading] = [r for r in family.readings if wanted <= set(r.subject.ends)]
     return tuple(
-        Evidence(
-            file=r.source.rpartition(":")[0],
-            line=int(r.source.rpartition(":")[2]),
-            text=f"{family.quantity.id} of {r.subject}: {r.number:.3g} {family.quantity.unit}",
-        )
+        Evidence.at(r.source, f"{family.quantity.id} of {r.subject}: {r.number:.3g} {family.quantity.unit}")
         for r in readings[:5]
     )
 

@@ -110,8 +110,7 @@ def _slow_finding(
             n=len(slow),
         ),
         evidence=tuple(
-            Evidence(file=source.rpartition(":")[0] or source, line=_line(source), text=text)
-            for source, text in (_proof(subject, d, f) for d, f in slow[:5])
+            Evidence.at(source, text) for source, text in (_proof(subject, d, f) for d, f in slow[:5])
         ),
         follows_from="RANK_STARVED" if subject in starved else None,
     )
@@ -120,11 +119,6 @@ def _slow_finding(
 def _proof(subject: Subject, departure: float, family: Family) -> tuple[str, str]:
     reading = next(r for r in family.readings if r.subject == subject)
     return reading.source, f"{family.quantity.id} of {subject}: {departure:+.1%} against its siblings"
-
-
-def _line(source: str) -> int | None:
-    tail = source.rpartition(":")[2]
-    return int(tail) if tail.isdigit() else None
 
 
 def limit_of(quantity: Quantity, limits: Limits) -> float | None:
@@ -193,7 +187,10 @@ _LOST_CODE = {"rank_lost": "RANK_LOST", "rank_late": "RANK_STOPPED"}
 def _lost_ranks(events: Iterable[Event]) -> list[Finding]:
     """Ranks that were killed, or that did not end by their deadline, with the events that say so."""
     by_rank: dict[tuple[str, Subject], list[Event]] = {}
+    again: dict[Subject, list[Event]] = {}
     for event in events:
+        if event.kind == "rank_retested":
+            again.setdefault(event.subject, []).append(event)
         if event.kind in _LOST_CODE:
             by_rank.setdefault((_LOST_CODE[event.kind], event.subject), []).append(event)
     return [
@@ -203,12 +200,7 @@ def _lost_ranks(events: Iterable[Event]) -> list[Finding]:
             subject=subject,
             because=_because_lost(events),
             evidence=tuple(
-                Evidence(
-                    file=e.source.rpartition(":")[0] or e.source,
-                    line=_line(e.source),
-                    text=f"{e.kind}: {e.text}",
-                )
-                for e in events[:5]
+                Evidence.at(e.source, f"{e.kind}: {e.text}") for e in (*events[:5], *again.get(subject, ()))
             ),
         )
         for (code, subject), events in by_rank.items()

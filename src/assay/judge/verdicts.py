@@ -91,6 +91,10 @@ def _judge_families(
     valued = [f for f in fitting if f.readings]
     if not valued:
         return [_nothing(criterion, quantity, fitting or group, evidence)]
+    if len(valued) > 1 and criterion.op is Op.UNIFORM:
+        # Siblings are alike within each recipe: links in a node, and links between nodes.
+        each = [(dataclasses.replace(criterion, recipe=family.recipe), family) for family in valued]
+        return [j for one, family in each for j in _judge_families(one, quantity, (family,), evidence, doubt)]
     if len(valued) > 1:
         return [_ambiguous(criterion, quantity, valued)]
     family = valued[0]

@@ -11,7 +11,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,13 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One restart of one benchmark."""
+    """One restart of one benchmark; `ranks` None is all that are sound."""
 
     benchmark: Benchmark
     replicate: int
     deadline_s: float
     settings: dict[str, Any]
+    ranks: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +142,23 @@ class Agent:
         if self._strikes[rank] == STRIKES:
             self._event("rank_quarantined", task, rank=rank, text=f"lost or late {STRIKES} times")
 
-    def _seats(self) -> tuple[Seat, ...]:
-        """The ranks that take part in what follows; all, rather than none."""
+    def retest(self, task: Task) -> None:
+        """Each rank in quarantine again, alone and with one that never failed; the outcome is recorded."""
+        present = [seat.rank for seat in self.crew.present()]
+        sound = [rank for rank in present if not self._strikes[rank]]
+        for rank in (rank for rank in present if self._strikes[rank] >= STRIKES):
+            for ranks in ((rank,), *((tuple(sorted((rank, good)))) for good in sound[:1])):
+                outcome = self.run_task(replace(task, ranks=ranks))
+                how = "alone" if len(ranks) == 1 else f"with rank {sound[0]}"
+                text = f"tried again {how}: {'ran to its end' if outcome.whole else 'failed again'}"
+                self._event("rank_retested", task, rank=rank, text=text)
+        self._lines.sync()
+
+    def _seats(self, task: Task) -> tuple[Seat, ...]:
+        """The ranks that take part in a task; all, rather than none."""
         present = self.crew.present()
+        if task.ranks is not None:
+            return tuple(seat for seat in present if seat.rank in task.ranks)
         sound = tuple(seat for seat in present if self._strikes[seat.rank] < STRIKES)
         return sound or present
 
@@ -177,11 +192,12 @@ class Agent:
 
     def _spec(self, task: Task) -> dict[str, Any]:
         """What the workers are told; each machine adds its own folders and clock."""
-        world, seats = self.crew.world, self._seats()
+        world, seats = self.crew.world, self._seats(task)
         return {
             "run": self.run,
             "benchmark": task.benchmark.name,
             "replicate": task.replicate,
+            "from_nothing": task.benchmark.from_nothing,
             "members": [seat.rank for seat in seats],
             "local_ranks": [seat.local_rank for seat in seats],
             "devices": [seat.device for seat in seats],

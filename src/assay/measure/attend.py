@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.measure.agent import open_agent_lines
-from assay.measure.channel import BEAT_S, SILENCE_S, Channel, Inbox, Message
+from assay.measure.channel import BEAT_S, JUDGING_S, SILENCE_S, Channel, Inbox, Message
 from assay.measure.crew import WORKER, Fate, LocalCrew, Machine, world_of
 
 _POLL_S = 0.02
@@ -138,6 +138,7 @@ class _Agent:
         self._crew, self._shipper = crew, shipper
         self._told: dict[int, Fate] = {}
         self._busy = False
+        self._patience_s = SILENCE_S
 
     def serve(self) -> bool:
         """Whether the lead said that the run has ended; when told to leave, wait a little for that word."""
@@ -146,7 +147,7 @@ class _Agent:
         try:
             while end_at is None or time.monotonic() < end_at:
                 message = self._next()
-                if message is None or self._channel.silent_s > SILENCE_S:
+                if message is None or self._channel.silent_s > self._patience_s:
                     return False
                 if message["type"] == "end":
                     return True
@@ -165,6 +166,7 @@ class _Agent:
             return False
         finally:
             self._stop()
+            self._crew.close()
             self._channel.close()
 
     def _next(self) -> Message | None:
@@ -175,11 +177,13 @@ class _Agent:
 
     def _obey(self, message: Message) -> None:
         if message["type"] == "start":
-            self._told, self._busy = {}, True
+            self._told, self._busy, self._patience_s = {}, True, SILENCE_S
             self._crew.start(message["spec"])
         elif message["type"] == "stop":
             torn = self._stop()
             self._channel.send({"type": "stopped", "torn": {str(r): n for r, n in torn.items()}})
+        elif message["type"] == "judging":
+            self._patience_s = JUDGING_S
         elif message["type"] == "leave":
             self._stop()
             self._channel.send({"type": "leaving"})

@@ -15,6 +15,8 @@ Message = dict[str, Any]
 #: How often each side says that it is there, and after which silence it is taken for stopped.
 BEAT_S = 1.0
 SILENCE_S = 15.0
+#: The same while the lead judges and draws the report, which may leave its other threads no time.
+JUDGING_S = 300.0
 
 
 class Channel:

@@ -26,7 +26,9 @@ class Context:
     `device` is `cpu` or `cuda:<i>`; `backend` what carries tensors of that device. `settings` are the
     suite's numbers for this benchmark. `launched_s` is when the agent started this restart's workers,
     `deadline_s` when it kills them. `crowded` says why absolute rates mean nothing here ("4 ranks share
-    2 cores"), or is None. `subject` is `gpu:<host>/<i>`, or `rank:<r>` where there is no GPU.
+    2 cores"), or is None. `must_leave_bytes` is what had to leave this node so far, at the least, on
+    behalf of this rank: benchmarks add to it what they send. `subject` is `gpu:<host>/<i>`, or `rank:<r>`
+    where there is no GPU.
     """
 
     run: str
@@ -49,6 +51,7 @@ class Context:
     crowded: str | None
     lines: LineFile
     samples: SampleFile
+    must_leave_bytes: float = 0.0
 
     @property
     def world(self) -> int:

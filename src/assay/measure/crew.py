@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from assay.measure.nursery import Nursery
 from assay.store.append import set_aside_torn_tail, torn_tail
 
 #: The command that starts a worker; it gets the path of its spec and its place in the task.
@@ -152,18 +153,63 @@ class Crew(Protocol):
         """Kill what still runs. Bytes of half lines that were set aside, by rank."""
 
 
+class Process(Protocol):
+    """A worker process that leads a process group of its own."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its number; None while it is not there yet."""
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+
+    def kill(self) -> None:
+        """End it, and its children."""
+
+    def wait(self) -> object:
+        """Until it has ended."""
+
+
+class _Executed:
+    """A worker that was started as a program."""
+
+    def __init__(self, words: Sequence[str], log: Path, env: Mapping[str, str]) -> None:
+        with log.open("wb") as out:
+            self._popen = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=env,
+                start_new_session=True,
+            )
+        self.pid, self.poll, self.wait = self._popen.pid, self._popen.poll, self._popen.wait
+
+    def kill(self) -> None:
+        """End it, and its children."""
+        os.killpg(self.pid, signal.SIGKILL)
+
+
 class LocalCrew:
-    """The workers of one machine, as processes of this one."""
+    """The workers of one machine, as processes of this one.
+
+    They are forked from a process that has loaded torch, unless `worker` is another command or the task
+    asks for a start from nothing.
+    """
 
     def __init__(self, folder: Path, world: World, *, worker: tuple[str, ...] = WORKER) -> None:
         self._folder = folder
         self._world = world
         self._worker = worker
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._nursery = Nursery() if worker == WORKER else None
+        self._processes: dict[int, Process] = {}
         self._logs: list[Path] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         for name in ("samples", "logs"):
             (folder / name).mkdir(exist_ok=True)
+        if self._nursery:
+            first = world.seats[0]
+            self._nursery.warm(worker_environment(first.address, first.threads))
 
     @property
     def world(self) -> World:
@@ -201,18 +247,10 @@ class LocalCrew:
                 log = self._folder / "logs" / f"{spec['benchmark']}-{spec['replicate']}-rank-{rank:04d}.log"
                 self._logs.append(log)
                 env = worker_environment(here[rank].address, spec["threads"][place])
-                self._processes[rank] = self._spawn(path, place, log, env)
-
-    def _spawn(self, spec: Path, place: int, log: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        with log.open("wb") as out:
-            return subprocess.Popen(
-                [*self._worker, str(spec), str(place)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env=env,
-                start_new_session=True,
-            )
+                if self._nursery and not spec["from_nothing"]:
+                    self._processes[rank] = self._nursery.start(path, place, log, env)
+                else:
+                    self._processes[rank] = _Executed([*self._worker, str(path), str(place)], log, env)
 
     def fates(self) -> Mapping[int, Fate]:
         """Exit codes, and which processes the kernel shows as stopped."""
@@ -229,7 +267,7 @@ class LocalCrew:
         """Kill what still runs, and its children, by the process group that each worker leads; tidy up."""
         for process in self._processes.values():
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
                 process.wait()
         for log in self._logs:
             if log.exists() and log.stat().st_size == 0:
@@ -239,6 +277,12 @@ class LocalCrew:
             self._scratch.cleanup()
         return {rank: cut for rank in self._processes if (cut := self._mend(rank))}
 
+    def close(self) -> None:
+        """No more work is to come."""
+        self.stop()
+        if self._nursery:
+            self._nursery.close()
+
     def _mend(self, rank: int) -> int:
         """Set aside the half line of a worker that was killed while it wrote; how many bytes that was."""
         path = self._folder / f"rank-{rank:04d}.jsonl"
@@ -247,8 +291,10 @@ class LocalCrew:
         return set_aside_torn_tail(path, self._folder / "torn" / path.name)
 
 
-def _is_stopped(pid: int) -> bool:
+def _is_stopped(pid: int | None) -> bool:
     """Whether the kernel shows the process as stopped by a signal."""
+    if pid is None:
+        return False
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:

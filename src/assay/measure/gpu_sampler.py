@@ -5,10 +5,13 @@ from __future__ import annotations
 import statistics
 import threading
 from collections.abc import Callable
+from typing import TypeVar
 
 from assay.measure.context import Context
 from assay.probe.gpu import GpuSample, sample
 from assay.probe.nvml import Device, Nvml, NvmlError
+
+Result = TypeVar("Result")
 
 _EVERY_S = 0.05
 #: Field of a sample -> quantity and unit.
@@ -80,6 +83,26 @@ def link_facts(context: Context, device: Device) -> None:
         context.fact(key, context.subject, value, "count", reason=reason, source=function)
 
 
-def watched(context: Context, device: Device) -> GpuSampler:
+def watched(device: Device) -> GpuSampler:
     """A sampler of one device."""
     return GpuSampler(lambda: sample(device))
+
+
+def while_watched(
+    context: Context, recipe: dict[str, str | int | float], work: Callable[[], Result]
+) -> Result:
+    """The result of a load, with clock, power and temperature during it recorded where there is a GPU."""
+    if not context.on_gpu:
+        return work()
+    try:
+        with Nvml() as nvml:
+            device = device_of(nvml, context)
+            with watched(device) as sampler:
+                result = work()
+                link_facts(context, device)
+            sampler.record(context, recipe)
+            return result
+    except NvmlError as error:
+        for quantity, unit in _READ.values():
+            context.missing(quantity, unit, error.what, recipe=recipe | {"statistic": "median"})
+        return work()

@@ -14,6 +14,11 @@ def ranks_on_this_node(context: Context) -> list[int]:
     return [rank for rank, (host,) in enumerate(context.gather([mine])) if host == mine]
 
 
+def turns_in_node(context: Context) -> int:
+    """How many turns let every rank of a node work alone there; nodes take theirs at the same time."""
+    return int(context.agree(float(context.local_rank))) + 1
+
+
 def name_of(context: Context, rank: int, local_rank: int) -> str:
     """A rank of this host as one end of a link or a pair: `h0/3` for a GPU, `rank3` where there is none."""
     return f"{context.host}/{local_rank}" if context.on_gpu else f"rank{context.numbers[rank]}"

@@ -25,7 +25,10 @@ class Benchmark:
     `yields` are quantity ids, with `<word>` for any word; when the benchmark fails, these are recorded as
     not measured with the reason. `once` marks what one process settles (an inventory), which is not
     repeated at every restart. `needs` are programs that must be on the PATH; `needs_gpu` means nothing
-    can be measured without one, `needs_nodes` that it is about several machines.
+    can be measured without one, `needs_nodes` that it is about several machines. `from_nothing` means that
+    it times how long a start takes, so its workers must not begin with torch loaded. `wave` is its place in
+    the schedule, from one card outwards: inventory, card, node, pair, whole. One that is `apart` runs only
+    in suites and runs that name it.
     """
 
     name: str
@@ -36,6 +39,9 @@ class Benchmark:
     needs: tuple[str, ...] = ()
     needs_gpu: bool = False
     needs_nodes: bool = False
+    from_nothing: bool = False
+    wave: str = "whole"
+    apart: bool = False
 
 
 _REGISTRY: dict[str, Benchmark] = {}
@@ -50,6 +56,9 @@ def benchmark(
     needs: tuple[str, ...] = (),
     needs_gpu: bool = False,
     needs_nodes: bool = False,
+    from_nothing: bool = False,
+    wave: str = "whole",
+    apart: bool = False,
 ) -> Callable[[Callable[[Context], None]], Callable[[Context], None]]:
     """Register the decorated function as a benchmark."""
 
@@ -63,6 +72,9 @@ def benchmark(
             needs=needs,
             needs_gpu=needs_gpu,
             needs_nodes=needs_nodes,
+            from_nothing=from_nothing,
+            wave=wave,
+            apart=apart,
         )
         return run
 

@@ -177,6 +177,11 @@ class RemoteCrew:
         self._wait_until_stopped(_STOP_HURRIED_S if self._hurried else _STOP_S)
         return {rank: cut for member in self._members for rank, cut in member.torn.items()}
 
+    def judging(self) -> None:
+        """Tell every agent that this process is about to judge: it may not beat for a while."""
+        for member in self._members:
+            member.channel.send({"type": "judging"})
+
     def end(self) -> None:
         """Tell every agent that the run is over, with a verdict or without."""
         self._over.set()

@@ -17,23 +17,34 @@ class Suite:
     """A named amount of measuring.
 
     `restarts` is how many fresh sets of processes each benchmark gets: the replicate is the restart.
-    `settings` has the numbers for each benchmark; `deadline_s` is when its workers are killed.
+    `settings` has the numbers for each benchmark; `deadline_s` is when its workers are killed. `chosen` are
+    the benchmarks that it runs where none are named; None is all that are not apart.
     """
 
     name: str
     restarts: int
     settings: dict[str, Settings]
     deadline_s: dict[str, float] = field(default_factory=dict)
+    chosen: tuple[str, ...] | None = None
 
     def deadline_of(self, benchmark: str) -> float:
         """Seconds that one restart of the benchmark may take."""
         return self.deadline_s.get(benchmark, 60.0)
 
 
-def suite(name: str, *, on_gpu: bool) -> Suite:
-    """One of `quick`, `standard`, `full`, with shapes and sizes that suit the device."""
+#: How long the soak suite takes where nothing else is asked for: a night.
+SOAK_S = 8 * 3600.0
+_SLICE_MOST_S = 600.0
+#: Slices of a soak at least, so that there is a course of time to look at.
+_SLICES_LEAST = 6
+
+
+def suite(name: str, *, on_gpu: bool, soak_s: float | None = None) -> Suite:
+    """`quick`, `standard`, `full`, with shapes and sizes that suit the device; or `soak` for a time."""
+    if name == "soak":
+        return _soak(on_gpu, SOAK_S if soak_s is None else soak_s)
     if name not in _RESTARTS:
-        raise unknown_name("suite", name, _RESTARTS)
+        raise unknown_name("suite", name, [*_RESTARTS, "soak"])
     level = list(_RESTARTS).index(name)
     settings = {benchmark: _at(level, table) for benchmark, table in (_GPU if on_gpu else _CPU).items()}
     return Suite(
@@ -41,6 +52,21 @@ def suite(name: str, *, on_gpu: bool) -> Suite:
         restarts=_RESTARTS[name],
         settings=settings,
         deadline_s=dict.fromkeys(settings, _DEADLINE_S[name]),
+    )
+
+
+def _soak(on_gpu: bool, soak_s: float) -> Suite:
+    """Slices of ten minutes, shorter where there would be few; each with its inventory beside it once."""
+    slice_s = min(_SLICE_MOST_S, soak_s / _SLICES_LEAST)
+    load = {"dtypes": ["bf16", "fp32"], "shape": [8192] * 3, "bytes": 256 * MiB, "burst_s": 2.0}
+    if not on_gpu:
+        load = {"dtypes": ["fp32"], "shape": [512] * 3, "bytes": 4 * MiB, "burst_s": min(0.3, slice_s / 4)}
+    return Suite(
+        name="soak",
+        restarts=max(1, round(soak_s / slice_s)),
+        settings={"environment": {}, "soak": load | {"slice_s": slice_s}},
+        deadline_s={"soak": slice_s + 120.0},
+        chosen=("environment", "soak"),
     )
 
 
@@ -74,6 +100,7 @@ _CPU: dict[str, Settings] = {
         "windows": _levels(3, 8, 30),
         "warmup_s": _levels(0.2, 1.0, 5.0),
     },
+    "bitwise": {"dtypes": ["fp32", "bf16"], "shape": [1024, 1024, 1024], "repeats": _levels(4, 20, 100)},
     "memory": {
         "bytes": 256 * MiB,
         "window_s": 0.3,
@@ -84,7 +111,8 @@ _CPU: dict[str, Settings] = {
         "tokens": 512,
         "hidden": 1024,
         "vocabulary": 8192,
-        "window_s": 0.3,
+        "width": 256,
+        "window_s": _levels(0.2, 0.3, 0.3),
         "windows": _levels(2, 6, 15),
         "warmup_s": _levels(0.1, 0.2, 0.5),
     },
@@ -152,11 +180,17 @@ _GPU: dict[str, Settings] = {
         "windows": _levels(6, 40, 120),
         "warmup_s": _levels(3.0, 20.0, 60.0),
     },
+    "bitwise": {
+        "dtypes": ["fp32", "tf32", "bf16", "fp8"],
+        "shape": [8192, 8192, 8192],
+        "repeats": _levels(20, 200, 2000),
+    },
     "memory": {"bytes": 4 * GiB, "window_s": 0.3, "windows": _levels(3, 10, 30), "warmup_s": 0.5},
     "kernels": {
         "tokens": 8192,
         "hidden": 8192,
         "vocabulary": 32768,
+        "width": 4096,
         "window_s": 0.3,
         "windows": _levels(3, 10, 30),
         "warmup_s": 0.5,

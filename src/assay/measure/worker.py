@@ -23,29 +23,35 @@ from assay.errors import AssayError, MeasurementError
 from assay.measure.context import Context
 from assay.measure.registry import Benchmark, find
 from assay.measure.sockets import record_retransmits
+from assay.measure.transport import Witness
 from assay.store.append import LineFile, SampleFile
 
 _PR_SET_PDEATHSIG = 1
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the benchmark that SPEC names at place PLACE; 0 when it ran to its end."""
+def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
+    """Run the benchmark that SPEC names at place PLACE; 0 when it ran to its end.
+
+    `parent` is the process with which this one ends, where it is not the agent itself.
+    """
     spec_path, place_text = (argv or sys.argv[1:])[:2]
     spec: dict[str, Any] = json.loads(Path(spec_path).read_text(encoding="utf-8"))
-    _die_with_parent(spec["agent_pid"])
+    die_with_parent(parent or spec["agent_pid"])
     context = _context(spec, int(place_text))
     if not context.lines.path.stat().st_size:
         context.lines.append(
             {"type": "header", "schema_version": 1, "run": context.run, "rank": context.number}
         )
-    context.event("worker_started", pid=os.getpid())
+    context.event("worker_started", pid=os.getpid(), host=context.host)
     benchmark = find(context.benchmark)
     try:
         _join(context, spec)
     except (RuntimeError, ImportError, OSError, ValueError) as error:
         return _fail(context, benchmark, f"the ranks did not find each other: {_first_line(error)}")
+    witness = Witness(context) if len(set(context.hosts)) > 1 else None
     code = _run(context, benchmark)
-    if len(set(context.hosts)) > 1:
+    if witness:
+        witness.record()
         record_retransmits(context, dict(zip(spec["addresses"], context.hosts, strict=True)))
     _leave(context, code)
     context.lines.sync()
@@ -135,11 +141,11 @@ def _leave(context: Context, code: int) -> None:
         context.event("group_not_destroyed", _first_line(error))
 
 
-def _die_with_parent(agent_pid: int) -> None:
-    """Ask the kernel to end this worker with its agent, so that no load outlives a killed command."""
+def die_with_parent(pid: int) -> None:
+    """Ask the kernel to end this process with its parent, so that no load outlives a killed command."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != agent_pid:
+        if os.getppid() != pid:
             sys.exit(1)
 
 

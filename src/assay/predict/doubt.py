@@ -12,13 +12,13 @@ from assay.predict.situation import Situation
 
 #: Class → half-width of the 80 % interval, in log.
 WIDTHS: dict[str, float] = {
-    "dense ampere": 0.16,
+    "dense ampere": 0.14,
     "dense hopper": 0.085,
-    "dense blackwell": 0.2,
-    "small dense": 0.18,
-    "sharded": 0.17,
-    "experts": 0.3,
-    "fine-tuning": 0.11,
+    "dense blackwell": 0.18,
+    "small dense": 0.17,
+    "sharded": 0.13,
+    "experts": 0.29,
+    "fine-tuning": 0.09,
 }
 
 #: Where no run of the class was measured.

@@ -96,22 +96,22 @@ class Linear:
 
 
 def _pull(weights: Floats) -> Floats:
-    """Weight of the prior on each number's log."""
+    """The prior on the numbers' logs as a matrix: as evidence of `PRIOR_ROWS` rows, one kind together."""
     rows = float((weights > 0).sum())
     # Without any row the prior alone decides.
     mean = float(weights.sum()) / rows if rows else 1.0
-    return PRIOR_ROWS * mean * HUBER**2 / Physics.widths() ** 2
+    return np.asarray(PRIOR_ROWS * mean * HUBER**2 * np.linalg.inv(Physics.covariance()), np.float64)
 
 
 def _gauss_newton(jacobian: Floats, base: Floats, weights: Floats, away: Floats) -> Floats:
     pull = _pull(weights)
     robust = weights * HUBER / np.maximum(np.abs(base), HUBER)
-    normal = jacobian.T @ (jacobian * robust[:, None]) + np.diag(pull)
-    gradient = jacobian.T @ (base * robust) + pull * away
+    normal = jacobian.T @ (jacobian * robust[:, None]) + pull
+    gradient = jacobian.T @ (base * robust) + pull @ away
     return np.clip(-np.linalg.solve(normal, gradient), -_STEP, _STEP)
 
 
 def _loss(residual: Floats, weights: Floats, away: Floats) -> float:
     size = np.abs(residual)
     huber = np.where(size < HUBER, 0.5 * size**2, HUBER * (size - 0.5 * HUBER))
-    return float((weights * huber).sum() + 0.5 * (_pull(weights) * away**2).sum())
+    return float((weights * huber).sum() + 0.5 * away @ _pull(weights) @ away)

@@ -194,7 +194,8 @@ def _attention(c: Columns, physics: Physics) -> Pair:
     first = np.where(old, physics.flash1_ampere, physics.flash1_hopper)
     vendor = np.where(c.generation == 2, physics.attention_blackwell, physics.attention)
     fused = fused * vendor * np.where(c.flash > 0, flash, np.where(c.flash1 > 0, first, 1.0))
-    ratio = np.where(c.flash + c.flash1 > 0, physics.flash_backward, physics.attention_backward)
+    ratio = np.where(c.flash1 > 0, physics.flash1_backward, physics.attention_backward)
+    ratio = np.where(c.flash > 0, physics.flash_backward, ratio)
     if not np.any(c.unfused):
         return Pair(forward=c.layers * fused, backward=c.layers * fused * ratio)
     scores = c.micro_batch * heads * queries * c.seq_len
@@ -226,7 +227,7 @@ def _traffic(c: Columns, physics: Physics) -> Pair:
     forward, backward = forward + adapters, backward + 1.5 * adapters
     scale = c.layers * t * traffic_factor(c, physics) / c.memory_Bps
     learns = 1 - c.lora
-    sums = np.where(c.fused_wgrad > 0, 6.0, 12.0) * learns
+    sums = c.sum_bytes * learns
     weights = c.layers * c.attention_weights / c.tp
     weights = (
         weights + (2 + c.gated) * c.hidden * (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp
@@ -282,6 +283,6 @@ def _head(c: Columns, physics: Physics) -> Floats:
     slower = plain[c.generation.astype(int)] * c.power_ratio**physics.power
     product = (parts[0] + parts[1] + (1 - c.lora) * parts[2]) * slower
     moved = c.tokens * c.vocab / c.tp * c.loss_passes
-    sums = np.where(c.fused_wgrad > 0, 6.0, 12.0) * c.vocab * c.hidden / c.tp * (1 - c.lora)
+    sums = c.sum_bytes * c.vocab * c.hidden / c.tp * (1 - c.lora)
     loss = (moved + sums) * traffic_factor(c, physics) / c.memory_Bps
     return np.asarray((1 + c.extra_heads) * (product + loss))

@@ -2,14 +2,16 @@
 
 No number is fitted to step time. The terms, for a decoder of L layers, width H, V words, on T tokens a rank:
 
-- matrix products: 6·(12·L·H² + H·V)·T plus attention's 12·L·H·S·T FLOP (as `training.model_flop_per_s`
-  counts), at the rate at which all ranks multiply at once;
+- matrix products: 6·(12·L·H² + H·V)·T FLOP at the rate of linear layers as training runs them (forward,
+  both gradients, new memory for every result), all ranks at once; without that reading, at one product's;
+- attention: 12·L·H·S·T FLOP (as `training.model_flop_per_s` counts), at the rate of one product;
 - cross-entropy: 6 passes over the T × V logits in fp32, at the bandwidth of that kernel;
 - elementwise: per layer and token 58·H elements (norms 12, residuals 10, GELU over 4·H 20, the layouts of
   attention 16; each forward and backward, read and written), at the bandwidth of the elementwise chain;
 - optimizer: 7 passes over the parameters in fp32, and the gradient of the embedding, which is written whole;
-- gradients: one all-reduce of the parameters, its time interpolated between the sizes measured. Over Gloo the
-  cores that sum are those that compute, so all of it counts; over NCCL what the backward pass does not cover.
+- gradients: one all-reduce of the parameters, its time interpolated between the sizes measured, and 4 passes
+  over them (into the buckets, and divided by the ranks). Over Gloo the cores that sum are those that compute,
+  so all of it counts; over NCCL what the backward pass does not cover.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ class Rates:
     """What a step is made of, as measured: rates of the slowest rank, all ranks at work."""
 
     gemm_flop_per_s: float
+    linear_flop_per_s: float
     cross_entropy_Bps: float
     elementwise_Bps: float
     adamw_Bps: float
@@ -70,10 +73,14 @@ class Work:
         return self.multiplying + tables + 13 * self.layers * self.hidden + 2 * self.hidden
 
     @property
-    def flop(self) -> float:
-        """Forward and backward."""
-        attention = 12.0 * self.layers * self.hidden * self.sequence
-        return (6.0 * self.multiplying + attention) * self.tokens
+    def linear_flop(self) -> float:
+        """Projections, MLPs and head, forward and backward."""
+        return 6.0 * self.multiplying * self.tokens
+
+    @property
+    def attention_flop(self) -> float:
+        """Scores and values, forward and backward."""
+        return 12.0 * self.layers * self.hidden * self.sequence * self.tokens
 
 
 def predict_training(readings: Sequence[Reading]) -> tuple[Reading, ...]:
@@ -94,16 +101,19 @@ def predict_training(readings: Sequence[Reading]) -> tuple[Reading, ...]:
 
 def step_s(work: Work, rates: Rates, all_reduce_s: float, *, overlaps: bool) -> dict[str, float]:
     """Seconds of each term of a step; they add up to its time."""
-    products = work.flop / rates.gemm_flop_per_s
-    exposed = max(0.0, all_reduce_s - _BACKWARD_FRAC * products) if overlaps else all_reduce_s
+    linear = work.linear_flop / rates.linear_flop_per_s
+    attention = work.attention_flop / rates.gemm_flop_per_s
+    covered = _BACKWARD_FRAC * (linear + attention) if overlaps else 0.0
+    buckets = 4 * 4.0 * work.parameters / rates.copy_Bps if all_reduce_s else 0.0
     elements = ELEMENTWISE_PASSES * work.hidden * work.layers * work.tokens
     return {
-        "gemm": products,
+        "gemm": linear,
+        "attention": attention,
         "cross_entropy": 6 * 4.0 * work.tokens * work.vocabulary / rates.cross_entropy_Bps,
         "elementwise": 4.0 * elements / rates.elementwise_Bps,
         "optimizer": 7 * 4.0 * work.parameters / rates.adamw_Bps
         + 2 * 4.0 * work.vocabulary * work.hidden / rates.copy_Bps,
-        "gradients": exposed,
+        "gradients": max(0.0, all_reduce_s - covered) + buckets,
     }
 
 
@@ -164,11 +174,21 @@ def _rates(dtype: str, mean: _Means) -> Rates | None:
         return None
     return Rates(
         gemm_flop_per_s=gemm,
+        linear_flop_per_s=_linear_flop_per_s(mean) or gemm,
         cross_entropy_Bps=entropy,
         elementwise_Bps=chain,
         adamw_Bps=adamw,
         copy_Bps=copy,
     )
+
+
+def _linear_flop_per_s(mean: _Means) -> float | None:
+    """Of tokens × width × inner through both layers and back: three products each way a layer."""
+    for (quantity, recipe), time_s in mean.items():
+        if quantity == "kernel.linear.time" and recipe.get("load") == "all":
+            tokens, width, inner = map(float, str(recipe.get("shape")).split("x"))
+            return 3 * 2 * 2 * tokens * width * inner / time_s
+    return None
 
 
 def _all_reduce_s(size_bytes: float, ranks: int, mean: _Means) -> tuple[float, bool] | None:

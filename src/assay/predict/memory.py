@@ -64,22 +64,39 @@ def memory(c: Columns) -> Memory:
 
 
 def _moments(c: Columns, *, last: bool) -> list[dict[str, Floats]]:
-    """Terms on one end stage at the four moments that can be the fullest."""
+    """Terms on one end stage at the moments that can be the fullest."""
     state = _state(c, last=last)
     kept, working = activations(c, last=last)
     logits = c.tokens * c.vocab / c.tp * np.where(c.eager_saves > 0, 12.0, 10.0)
     logits = np.where(c.pp == 1, logits, logits if last else 0.0)
     # Gradients that are dropped between steps are not there yet when the only backward begins.
     early = state["gradients"] * np.where((c.eager_saves > 0) & (c.micro_batches == 1), 0.0, 1.0)
-    nothing = np.zeros(())
-    fixed = {"weights": state["weights"], "optimizer": state["optimizer"]}
-    loss = {"gradients": early, "activations": kept, "logits": logits, "gathered": state["ends_whole"]}
-    whole = state["ends_whole"] + state["layers_whole"]
-    begin = {"gradients": early, "activations": kept + working, "logits": nothing, "gathered": whole}
-    end = {"gradients": state["gradients"], "activations": working, "logits": nothing, "gathered": whole}
-    step = {"gradients": state["gradients"], "activations": nothing, "logits": nothing, "gathered": nothing}
+    layer, ends, nothing = state["layer"], state["ends_whole"], np.zeros(())
+    fixed = {"weights": state["weights"], "optimizer": state["optimizer"], "logits": nothing}
+
+    def backward(done: float, working: Floats, layer_bytes: Floats | float) -> dict[str, Floats]:
+        """After the backward of `done` layers; `layer_bytes` per weight of a layer are whole."""
+        left = kept * np.maximum(1 - done / np.maximum(c.layers / c.pp, 1), 0)
+        gathered = ends + state["head_gradient"] + layer_bytes * layer
+        return fixed | {"gradients": early, "activations": left + working, "gathered": gathered}
+
+    # The layer in use and the next (2 + 2); from the second layer on the last one's gradients in fp32 under
+    # way (4); and a layer's own in bf16 (2), all of them when its activations are gone. Halfway through a
+    # layer two gradients of the inner width stand beside the activations.
+    full = c.full > 0
+    width = (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.layers / c.tp
+    inner = np.where(c.zero >= 3, 4 * c.tokens * width, 0.0)
+    between = 10 * c.tokens * c.hidden / np.where(c.sp > 0, c.tp, 1.0)
+    loss = fixed | {"gradients": early, "activations": kept, "logits": logits, "gathered": ends}
+    begin = backward(0, working, 4.0)
+    second = backward(1, working + inner, 8.0)
+    after = backward(2, between + np.where(full, kept * c.pp / np.maximum(c.layers, c.pp), 0.0), 10.0)
+    end = backward(np.inf, np.where(c.zero >= 3, between, working), 8.0) | {"gradients": state["gradients"]}
+    # Embedding and head are cut last: gradients in bf16 (2) and in fp32 (4).
+    cut = fixed | {"gradients": state["gradients"], "activations": nothing, "gathered": state["ends_cut"]}
+    step = fixed | {"gradients": state["gradients"], "activations": nothing, "gathered": nothing}
     step |= {"optimizer": state["optimizer"] + state["optimizer_work"]}
-    return [fixed | loss, fixed | begin, fixed | end, fixed | step]
+    return [loss, begin, second, after, end, cut, step]
 
 
 def _state(c: Columns, *, last: bool) -> dict[str, Floats]:
@@ -110,11 +127,12 @@ def _state(c: Columns, *, last: bool) -> dict[str, Floats]:
         "gradients": np.where(lora, 4.0 * mine, shared(2, each)),
         "optimizer": np.where(lora, 12.0 * mine, shared(1, np.where(c.zero >= 3, 8.0, 12.0))),
         "optimizer_work": np.where(lora | (c.eager_saves == 0), 0.0, shared(1, 4.0)),
-        # Whole weights of the layer in use and of the next (2 + 2), and the layer's gradients before they are
-        # cut, in bf16 and in fp32 (2 + 4);
-        # embedding and head stay whole from the forward to the backward.
-        "layers_whole": np.where(c.zero >= 3, layer * 10, 0.0),
+        # Under ZeRO-3: weights of a layer; embedding and head, whole from the forward to the end of the
+        # backward; the head's gradient, whole as long, and both's when they are cut.
+        "layer": np.where(c.zero >= 3, layer, 0.0),
         "ends_whole": np.where(c.zero >= 3, 2.0 * ends, 0.0),
+        "head_gradient": np.where((c.zero >= 3) & ~lora, 2.0 * c.vocab * c.hidden / c.tp, 0.0),
+        "ends_cut": np.where((c.zero >= 3) & ~lora, 6.0 * ends, 0.0),
     }
 
 

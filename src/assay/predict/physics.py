@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+#: Numbers that are one thing on several generations, and how much of the prior's variance they share.
+_KINDS = ("traffic_", "cast_")
+_SHARED_FRAC = 0.8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Physics:
@@ -32,13 +36,14 @@ class Physics:
     #: Fused attention's time over the table's (forward), and FlashAttention-2 class kernels over fused ones.
     attention: float = 1.0
     attention_blackwell: float = 0.9
-    flash_ampere: float = 1.0
+    flash_ampere: float = 0.8
     flash_hopper: float = 1.6
     flash1_ampere: float = 1.1
     flash1_hopper: float = 2.4
     #: Backward attention over forward attention, fused kernels and FlashAttention.
     attention_backward: float = 2.9
-    flash_backward: float = 3.6
+    flash_backward: float = 2.9
+    flash1_backward: float = 3.3
     #: Separate-kernel attention: fraction of its traffic's ideal time.
     unfused: float = 1.0
     #: Time of memory-bound kernels over traffic / datasheet bandwidth, by generation.
@@ -75,13 +80,33 @@ class Physics:
 
         GEMMs were measured alone and links are known from data sheets, so these may move little.
         """
-        narrow = {"gemm": 0.07, "tp_": 0.12, "dp": 0.15, "pp": 0.15, "cp": 0.15, "attention": 0.15}
+        narrow = {
+            "gemm": 0.07,
+            "tp_": 0.12,
+            "dp": 0.15,
+            "pp": 0.15,
+            "cp": 0.15,
+            "attention": 0.15,
+            "flash": 0.15,
+        }
         narrow |= {"gemm_blackwell": 0.12, "gemm_fp4": 0.15, "power": 0.5, "kernel_gap": 0.25}
         found = []
         for name in cls.names():
             keys = [key for key in narrow if name.startswith(key)]
             found.append(narrow[max(keys, key=len)] if keys else 0.35)
         return np.array(found)
+
+    @classmethod
+    def covariance(cls) -> Floats:
+        """Prior covariance of the logs: numbers of one kind on different generations share most of it.
+
+        A kind of kernel that falls short of the datasheet on one generation does so on the next one too.
+        """
+        widths = cls.widths()
+        kinds = [next((k for k in _KINDS if name.startswith(k)), name) for name in cls.names()]
+        alike = np.array([[_SHARED_FRAC * (a == b) for b in kinds] for a in kinds])
+        np.fill_diagonal(alike, 1.0)
+        return alike * np.outer(widths, widths)
 
     def vector(self) -> Floats:
         """The numbers in field order."""
@@ -100,38 +125,39 @@ class Physics:
 
 #: The fit that predictions use.
 FITTED = Physics(
-    gemm_ampere=1.07,
-    gemm_hopper=1.01,
+    gemm_ampere=1.06,
+    gemm_hopper=0.996,
     gemm_hopper_fp8=1.02,
-    gemm_blackwell=1.14,
-    gemm_blackwell_fp8=1.07,
-    gemm_fp4=0.878,
-    power=0.937,
-    attention=1.16,
-    attention_blackwell=0.826,
-    flash_ampere=1.57,
+    gemm_blackwell=1.12,
+    gemm_blackwell_fp8=1.02,
+    gemm_fp4=0.967,
+    power=0.902,
+    attention=1.15,
+    attention_blackwell=0.832,
+    flash_ampere=0.8,
     flash_hopper=1.6,
-    flash1_ampere=0.936,
-    flash1_hopper=2.03,
-    attention_backward=3.02,
-    flash_backward=4.11,
-    unfused=0.903,
-    traffic_ampere=1.04,
-    traffic_hopper=1.39,
-    traffic_blackwell=1.07,
-    cast_hopper=1.59,
-    cast_blackwell=0.798,
+    flash1_ampere=1.09,
+    flash1_hopper=2.41,
+    attention_backward=3.1,
+    flash_backward=2.9,
+    flash1_backward=3.34,
+    unfused=0.847,
+    traffic_ampere=1.17,
+    traffic_hopper=1.37,
+    traffic_blackwell=1.28,
+    cast_hopper=1.48,
+    cast_blackwell=1.28,
     host=1.08,
-    kernel_gap_us=1.69,
-    tp_ampere=1.09,
-    tp_later=1.19,
-    dp=1.13,
-    pp=1.12,
-    ep=1.77,
+    kernel_gap_us=1.71,
+    tp_ampere=1.07,
+    tp_later=1.21,
+    dp=1.24,
+    pp=1.08,
+    ep=2.13,
     cp=1.0,
-    tail=0.127,
-    permute=1.73,
-    optimizer=0.944,
-    jitter_frac=0.00532,
-    step=1.2,
+    tail=0.147,
+    permute=1.89,
+    optimizer=0.948,
+    jitter_frac=0.00503,
+    step=1.16,
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from assay.domain.layout import Layout
+from assay.domain.layout import RECOMPUTES, SHARDINGS, Layout
 from assay.errors import InputError
 from assay.predict.doubt import extrapolations, width
 from assay.predict.memory import memory
@@ -47,6 +47,11 @@ class Prediction:
     micro_batches: int
     assumptions: tuple[str, ...]
     extrapolated: tuple[str, ...]
+
+    @property
+    def peak_dtype(self) -> str:
+        """The datasheet's peak that MFU is taken against."""
+        return _PEAK[self.situation.layout.precision]
 
     @property
     def total_bytes(self) -> float:
@@ -103,33 +108,77 @@ def predict(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalingPoint:
+    """Tokens/s of so many nodes over the fewest nodes', batch in proportion; `frac` is the part of linear."""
+
+    nodes: int
+    gpus: int
+    speedup: float
+    frac: float
+
+
+def scaling_curve(
+    whole: Prediction, network_of: Callable[[int], Network], *, node_gpus: int, physics: Physics = FITTED
+) -> tuple[ScalingPoint, ...]:
+    """From the fewest nodes that hold a replica to the full size, doubling; empty where nothing divides."""
+    one = whole.situation
+    layout = one.layout
+    replica = layout.tp * layout.pp * layout.cp
+    dp, sizes = max(1, node_gpus // replica), []
+    while dp < layout.dp:
+        if _divides(one, dp):
+            sizes.append(dp)
+        dp *= 2
+    if not sizes and layout.dp != dp:
+        return ()
+    rates = []
+    for dp in sizes:
+        small = replace(one, layout=replace(layout, dp=dp), global_batch=one.global_batch * dp // layout.dp)
+        nodes = -(-replica * dp // node_gpus)
+        rates.append(
+            (nodes, replica * dp, predict(small, network_of(nodes), physics=physics).tokens_per_s_per_gpu)
+        )
+    rates.append((-(-layout.ranks // node_gpus), layout.ranks, whole.tokens_per_s_per_gpu))
+    _, fewest, base = rates[0]
+    return tuple(
+        ScalingPoint(nodes=nodes, gpus=gpus, speedup=gpus * rate / (fewest * base), frac=rate / base)
+        for nodes, gpus, rate in rates
+    )
+
+
 def speedup_frac(
     whole: Prediction, network_of: Callable[[int], Network], *, node_gpus: int, physics: Physics = FITTED
 ) -> float | None:
     """Tokens per GPU at full size over those of the fewest nodes that hold a replica, batch in proportion."""
-    one = whole.situation
+    curve = scaling_curve(whole, network_of, node_gpus=node_gpus, physics=physics)
+    return curve[-1].frac if curve else None
+
+
+def _divides(one: Situation, dp: int) -> bool:
+    """Whether batch, experts and shards still divide with fewer replicas."""
     layout = one.layout
-    replica = layout.tp * layout.pp * layout.cp
-    copies = max(1, node_gpus // replica)
-    if layout.dp % copies or one.global_batch * copies % layout.dp:
-        return None
-    dp = copies
-    if (layout.tp * layout.cp * dp) % (layout.ep * layout.etp) or (
-        layout.shard_ranks and (dp * layout.cp) % layout.shard_ranks
-    ):
-        return None
-    small = replace(one, layout=replace(layout, dp=dp), global_batch=one.global_batch * dp // layout.dp)
-    nodes = -(-replica * dp // node_gpus)
-    base = predict(small, network_of(nodes), physics=physics)
-    return whole.tokens_per_s_per_gpu / base.tokens_per_s_per_gpu
+    inner = layout.tp * layout.cp * dp
+    return not (
+        layout.dp % dp
+        or one.global_batch * dp % layout.dp
+        or inner % (layout.ep * layout.etp)
+        or (layout.shard_ranks and (dp * layout.cp) % layout.shard_ranks)
+    )
 
 
 def smallest_change_that_fits(one: Situation) -> str | None:
-    """The first of the usual remedies, mildest first, that makes a layout fit; None where none does."""
+    """The mildest of the usual remedies that makes a layout fit; None where none does on so many GPUs.
+
+    First one change of a setting, then two, then a wider model-parallel group, least wide first.
+    """
     for words, layout in _remedies(one.layout):
         try:
-            changed = replace(one, layout=layout)
-            if memory(columns([changed])).fits[0]:
+            model = one.workload.model
+            layout.check(
+                gpus=one.layout.ranks, layers=model.layers, heads=model.heads, seq_len=one.workload.seq_len
+            )
+            if memory(columns([replace(one, layout=layout)])).fits[0]:
                 return words
         except InputError:
             continue
@@ -150,21 +199,41 @@ def require_fit(result: Prediction) -> None:
     )
 
 
-def _remedies(layout: Layout) -> list[tuple[str, Layout]]:
-    found: list[tuple[str, Layout]] = []
+def _remedies(layout: Layout) -> Iterator[tuple[str, Layout]]:
+    """Changes in words, and the layouts they make; the mildest first."""
+    milder = [("", layout)]
     if layout.micro_batch > 1:
-        found.append(("micro_batch=1", replace(layout, micro_batch=1)))
-    for kind in ("selective", "full"):
-        if layout.recompute == "none" or (layout.recompute == "selective" and kind == "full"):
-            found.append((f"recompute={kind}", replace(layout, recompute=kind)))
-    for kind in ("zero1", "zero2", "zero3"):
-        if kind > layout.sharding or layout.sharding == "none":
-            found.append((f"sharding={kind}", replace(layout, sharding=kind)))
-    for tp in (2, 4, 8):
-        if tp > layout.tp and layout.dp * layout.tp % tp == 0:
-            wider = replace(layout, tp=tp, dp=layout.dp * layout.tp // tp, shard_ranks=0, recompute="full")
-            found.append((f"tp={tp} and recompute=full", wider))
-    return found
+        milder.append(("micro_batch=1", replace(layout, micro_batch=1)))
+    harder: list[tuple[str, Layout]] = []
+    for name, kinds in (("recompute", RECOMPUTES), ("sharding", SHARDINGS)):
+        later = kinds[kinds.index(getattr(layout, name)) + 1 :]
+        harder += [(f"{name}={kind}", replace(layout, **{name: kind})) for kind in later]  # type: ignore[arg-type]
+    yield from milder[1:]
+    yield from harder
+    for words, changed in harder:
+        if words.startswith("recompute"):
+            later = SHARDINGS[SHARDINGS.index(layout.sharding) + 1 :]
+            yield from ((f"{words} and sharding={kind}", replace(changed, sharding=kind)) for kind in later)
+    yield from _wider(layout)
+
+
+def _wider(layout: Layout) -> Iterator[tuple[str, Layout]]:
+    """More tensor and pipeline ranks from fewer replicas, the least wide first, each with more recomputed."""
+    sizes = [(tp, pp) for tp in (1, 2, 4, 8) for pp in (1, 2, 4, 8, 16, 32, 64)]
+    whole = layout.tp * layout.pp * layout.dp
+    for tp, pp in sorted(sizes, key=lambda size: (size[0] * size[1], size[1])):
+        grown = tp * pp > layout.tp * layout.pp and tp >= layout.tp and pp >= layout.pp
+        if not grown or whole % (tp * pp):
+            continue
+        degrees = (("tp", tp, layout.tp), ("pp", pp, layout.pp))
+        words = [f"{name}={to}" for name, to, was in degrees if to != was]
+        for kind in RECOMPUTES[RECOMPUTES.index(layout.recompute) :]:
+            more = [f"recompute={kind}"] if kind != layout.recompute else []
+            try:
+                wider = replace(layout, tp=tp, pp=pp, dp=whole // (tp * pp), recompute=kind, shard_ranks=0)
+            except InputError:
+                continue
+            yield " and ".join(words + more), wider
 
 
 def _first(steps: Steps) -> dict[str, float]:

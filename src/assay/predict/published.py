@@ -192,8 +192,11 @@ def _layout_choices(
     choices = [(base, 1.0)]
     if not row.get("recompute"):
         assumed.append("recompute marginalised")
-        lora = row.get("task") == "lora"
-        odds = {"none": 0.8, "full": 0.2} if lora else {"none": 0.8, "selective": 0.1, "full": 0.1}
+        odds = {"none": 0.8, "selective": 0.1, "full": 0.1}
+        if row.get("task") == "lora":
+            odds = {"none": 0.8, "full": 0.2}
+        elif stack_of(row).recomputes:
+            odds = {"none": 0.25, "selective": 0.25, "full": 0.5}
         choices = [(replace(one, recompute=kind), w * p) for one, w in choices for kind, p in odds.items()]
     if not row.get("micro_batch") and base.pp * base.tp * base.cp >= 1 and row.get("global_batch_seqs"):
         assumed.append("micro-batch marginalised")
@@ -225,10 +228,15 @@ def _packed(row: Row, seq_len: int) -> float | None:
 def _interleavings(row: Row, base: Layout, shape: Transformer) -> list[int]:
     """Chunks a stage that a modern Megatron-like run may have used, where its source prints none.
 
-    NVIDIA's tables print the number, so their silence means one; so does a case name that lists degrees.
+    NeMo's tables and MLPerf's configurations print the number, so their silence means one; so does a case
+    name that lists degrees.
     """
     recent = (whole(row, "year") or 2024) >= 2022
-    if stack_of(row).id != "megatron" or not recent or "case " in row.get("notes", ""):
+    if (
+        stack_of(row).id not in ("megatron", "megatron-bridge", "megatron-bridge-26.06")
+        or not recent
+        or "case " in row.get("notes", "")
+    ):
         return []
     slots = shape.layers if shape.layers % base.pp == 0 else shape.layers + 2
     if slots % base.pp:

@@ -31,8 +31,13 @@ _GEMM_DTYPE = {
     "nvfp4": "nvfp4",
 }
 
-#: Bytes that quantising one bf16 element moves: read, write, write transposed; a scan for the largest.
-_CAST_BYTES = {"fp8": 4.0, "fp8-current": 6.0, "fp8-block": 6.0, "mxfp8": 6.0, "nvfp4": 8.0}
+#: Bytes that quantising one bf16 element moves: two read, the value written, and written again transposed;
+#: a scan for the tensor's largest reads two more. Scales of blocks are found within the tile, 1/32 a value.
+#: nvfp4 has half a byte twice, scales of 16, a scan, and a rotation of the transposed copy.
+_CAST_BYTES = {"fp8": 4.0, "fp8-current": 6.0, "fp8-block": 4.1, "mxfp8": 4.1, "nvfp4": 7.0}
+
+#: Blackwell's fp8 products take either operand in either order: no transposed copy.
+_NO_TRANSPOSE = ("blackwell", "blackwell-ultra")
 
 #: Watts of the card on which a generation's factors were fitted: A100 and H100 SXM, GB200.
 _REFERENCE_W = {0: 400.0, 1: 700.0, 2: 1200.0}
@@ -73,7 +78,6 @@ _STACK_FIELDS = (
     "cp_overlap",
     "ep_hidden_frac",
     "grad_bytes",
-    "fused_wgrad",
     "loss_passes",
     "moe_passes",
     "ep_once_a_node",
@@ -189,7 +193,7 @@ class Columns:
     cp_overlap: Floats
     ep_hidden_frac: Floats
     grad_bytes: Floats
-    fused_wgrad: Floats
+    sum_bytes: Floats
     loss_passes: Floats
     moe_passes: Floats
     ep_once_a_node: Floats
@@ -296,10 +300,32 @@ def _layout_row(one: Situation, layout: Layout) -> dict[str, float]:
         "zero_bubble": float(layout.schedule == "zero-bubble"),
         "quantised": float(dtype != "bf16"),
         "amax_reduced": float(layout.precision == "fp8"),
-        "cast_bytes": _CAST_BYTES.get(layout.precision, 0.0),
+        "cast_bytes": _cast_bytes(one.gpu, layout.precision),
         "precision_class": {"bf16": 0.0, "fp8": 1.0, "fp8-block": 1.0, "nvfp4": 2.0}[dtype],
+        "sum_bytes": _sum_bytes(one.stack, layout.precision),
         "gather_bytes": 1.0 if one.stack.fp8_weight_gather and dtype != "bf16" else 2.0,
     }
+
+
+def _cast_bytes(gpu: Gpu, precision: str) -> float:
+    whole_tensors = precision in ("fp8", "fp8-current")
+    return _CAST_BYTES.get(precision, 0.0) - (
+        1.0 if whole_tensors and gpu.architecture in _NO_TRANSPOSE else 0.0
+    )
+
+
+def _sum_bytes(stack: Stack, precision: str) -> float:
+    """Bytes per weight that adding one micro-batch's gradient to the sum moves beyond the product's output.
+
+    In the product's epilogue: fp32 read and written instead of two bytes written (6). Apart, into fp32: 2 + 4
+    read, 4 written, and the piece cleared (12). DeepSpeed adds in 16 bits first (6), and bf16 recipes then
+    once more into fp32 (12).
+    """
+    if stack.fused_wgrad:
+        return 6.0
+    if stack.sums_in_16_bits:
+        return 6.0 if precision == "fp16" else 18.0
+    return 12.0
 
 
 def _power_ratio(gpu: Gpu) -> float:

@@ -21,7 +21,8 @@ class Stack:
     Kernels: `attention` is separate kernels with the scores in memory, the first FlashAttention (Triton,
     ALiBi), FlashAttention-2 class, or the vendor's own. `passes` multiplies the least traffic of norms,
     activations, residuals and position codes (1: all fused). `loss_passes` bytes per logit are moved by
-    the loss. `fused_wgrad` adds weight gradients to their sum inside the product. `moe_passes` multiplies
+    the loss. `fused_wgrad` adds weight gradients to their sum inside the product; `sums_in_16_bits` adds
+    them in the weights' own precision, and in bf16 recipes to an fp32 sum after that. `moe_passes` multiplies
     the traffic of sorting tokens for experts.
 
     Host: `layer_kernels` are launched in a dense layer's forward at `launch_s` each, those of routing and
@@ -39,8 +40,10 @@ class Stack:
     owner, `shard_link_frac` the part of a link that sharded weights reach when they are gathered tensor
     by tensor. `fp8_weight_gather` gathers weights in one byte.
 
-    Memory: `eager_saves` says that each PyTorch operation keeps its own tensors, and that gradients are
-    dropped between steps. `optimizer_bytes` per weight are read and written by an optimizer step.
+    Memory: `recomputes` says that whole layers are recomputed unless a user chooses otherwise, as the usual
+    configurations of JAX do. `eager_saves` says that each PyTorch operation keeps its own tensors, and that
+    gradients are dropped between steps. `optimizer_bytes` per weight are read and written by an optimizer
+    step.
     """
 
     id: str
@@ -59,10 +62,12 @@ class Stack:
     ep_hidden_frac: float = 0.0
     grad_bytes: float = 4.0
     fused_wgrad: bool = True
+    sums_in_16_bits: bool = False
     loss_passes: float = 16.0
     moe_passes: float = 1.0
     ep_once_a_node: bool = False
     step_s: float = 0.01
+    recomputes: bool = False
     eager_saves: bool = False
     optimizer_bytes: float = 30.0
     fp8_weight_gather: bool = False
@@ -105,7 +110,7 @@ STACKS: dict[str, Stack] = {
             id="megatron-2022",
             name="Megatron-LM 2022",
             attention="unfused",
-            passes=1.6,
+            passes=1.4,
             layer_kernels=35.0,
             grads_overlap=False,
             params_overlap=False,
@@ -127,6 +132,7 @@ STACKS: dict[str, Stack] = {
             loss_passes=80.0,
             step_s=0.003,
             fused_wgrad=False,
+            sums_in_16_bits=True,
             split_sends=False,
         ),
         replace(_MEGATRON, id="nemo", name="NeMo 23-25", tp_hidden_frac=0.55, passes=1.2),
@@ -244,8 +250,8 @@ STACKS: dict[str, Stack] = {
             id="internevo",
             name="InternEvo",
             gather_by_rank_s=2.6e-3,
-            attention="flash",
-            passes=2.2,
+            attention="flash1",
+            passes=2.6,
             layer_kernels=30.0,
             grad_bytes=2.0,
             fused_wgrad=False,
@@ -260,6 +266,7 @@ STACKS: dict[str, Stack] = {
             launch_s=1e-6,
             grad_bytes=2.0,
             fused_wgrad=False,
+            recomputes=True,
         ),
     )
 }

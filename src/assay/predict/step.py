@@ -88,7 +88,7 @@ def step_times(
     terms["input"] = np.array(input_s)
     terms["checkpoint"] = np.array(checkpoint_s)
     so_far = sum(terms.values(), np.zeros(shape))
-    terms["jitter"] = so_far * _waiting(c.gpus, physics.jitter_frac)
+    terms["jitter"] = so_far * waiting(c.gpus, physics.jitter_frac)
     terms = {name: np.broadcast_to(terms[name], shape) for name in TERMS}
     tokens = np.broadcast_to(c.global_batch * c.seq_len, shape)
     return Steps(
@@ -117,8 +117,9 @@ class _OnePass:
 def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
     work = compute(c, physics)
     micro = micro_traffic(c, network, physics)
+    expert = micro.ep.times(_distinct(c, network))
     full = c.full > 0
-    moved = micro.tp + micro.cp + micro.ep
+    moved = micro.tp + micro.cp + expert
     ran = work.kernels + moved
     again = np.where(full, ran.forward, np.where(c.selective > 0, work.attention.forward, 0.0))
     repeat = np.where(full, 1.0, 0.0)
@@ -136,13 +137,23 @@ def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
             "host": gap_forward + gap_backward,
             "tp": micro.tp.both,
             "cp": micro.cp.both,
-            "ep": micro.ep.both,
+            "ep": expert.both,
         },
         forward=forward + gap_forward,
         backward=backward + gap_backward,
         head=work.head,
         send=micro.send,
     )
+
+
+def _distinct(c: Columns, network: Network) -> Floats:
+    """Part of a token's copies that are sent inside one island, where a rank gets each token once.
+
+    Of ep ranks a token meets ep·(1 − (1 − 1/ep)^topk), each expert being as likely as the next.
+    """
+    island = network.nodes(c.ep, np.where(c.sp > 0, c.etp, c.tp)) == 1
+    met = c.ep * (1 - (1 - 1 / c.ep) ** c.topk) / np.maximum(c.topk, 1)
+    return np.where((c.ep_once_a_node > 0) & island & (c.moe_layers > 0), met, 1.0)
 
 
 def _pipeline(c: Columns, one: _OnePass, network: Network, physics: Physics) -> dict[str, Floats]:
@@ -237,6 +248,6 @@ def _optimizer(c: Columns, physics: Physics) -> Floats:
     return mine * (c.optimizer_bytes + 4) * physics.optimizer / c.memory_Bps
 
 
-def _waiting(ranks: Floats, jitter_frac: float) -> Floats:
+def waiting(ranks: Floats, jitter_frac: float) -> Floats:
     """Expected maximum of `ranks` normal deviates over their mean: σ·√(2 ln n), by nodes of eight."""
     return np.asarray(jitter_frac * np.sqrt(2 * np.log(np.maximum(ranks / 8, 1.0))))

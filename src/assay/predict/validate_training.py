@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from assay.domain.score import ScoredRow, Validation, group_scores
 from assay.domain.workload import Transformer
 from assay.errors import InputError
-from assay.predict.doubt import width
+from assay.predict.doubt import class_of, width
 from assay.predict.fitting import Linear, Problem, fit
 from assay.predict.memory import memory
 from assay.predict.network import LinkNetwork
@@ -27,6 +27,10 @@ Floats = NDArray[np.float64]
 
 #: Published runs are tuned: a setting that a row leaves unsaid is this power of its speed more likely.
 TUNED = 4.0
+
+#: Rows of a class on which each number is tried, and the change of a step that counts as none.
+_SAMPLE = 24
+_STILL = 1e-4
 
 #: Columns that a table of training runs must have; more are read where present.
 NEEDS = ("id", "gpu_model", "gpus_total", "model_name", "global_batch_seqs", "seq_len", "precision")
@@ -91,7 +95,7 @@ def validate_training(rows: Sequence[TableRow], *, cross: str | None = None) -> 
         return Validation(rows=tuple(scored), groups=group_scores(scored, GROUPS), cross=cross)
     if cross is None:
         predicted, spread = kept.predict(FITTED)
-        fitted = {"shipped": _numbers(FITTED)}
+        fitted = _by_class(kept, FITTED, "shipped")
     else:
         predicted, spread, fitted = _crossed(kept, by_source=cross == "source")
     scored = [*_scored(kept, predicted, spread), *skipped]
@@ -182,7 +186,7 @@ def _crossed(kept: _Kept, *, by_source: bool) -> tuple[Floats, Floats, dict[str,
     problem = _problem(kept)
     whole = fit(problem, start=FITTED)
     predicted, spread = kept.predict(whole)
-    fitted = {"all rows": _numbers(whole)}
+    fitted = {"all rows": _numbers(whole)} | _by_class(kept, whole, "all rows")
     if not by_source:
         return predicted, spread, fitted
     linear = Linear.of(problem, whole)
@@ -259,6 +263,26 @@ def _row(
         skipped=skipped,
         assumed=assumed,
     )
+
+
+def _by_class(kept: _Kept, physics: Physics, name: str) -> dict[str, dict[str, float]]:
+    """For each class of run, beside the count of its rows, the numbers that move the steps of some."""
+    firsts = [m.situations[int(np.argmax(m.weights))] for m in kept.marginals]
+    kinds = [class_of(one) for one in firsts]
+    found: dict[str, dict[str, float]] = {}
+    for kind in sorted(set(kinds)):
+        rows = [at for at, one in enumerate(kinds) if one == kind]
+        some = rows[:: max(1, len(rows) // _SAMPLE)]
+        c = columns([firsts[at] for at in some])
+        network = link_network([kept.marginals[at].wires for at in some])
+        base = step_times(c, network, physics).time_s
+        numbers = _numbers(physics)
+        for key, value in _numbers(physics).items():
+            moved = step_times(c, network, replace(physics, **{key: 1.1 * value})).time_s
+            if np.all(np.abs(moved / base - 1) < _STILL):
+                del numbers[key]
+        found[f"{name}, {kind} ({len(rows)} rows)"] = numbers
+    return found
 
 
 def _numbers(physics: Physics) -> dict[str, float]:

@@ -49,18 +49,27 @@ class ClauseCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnexCheck:
-    """A run against an annex. `changed` are lines of the document that are not as they were signed."""
+    """A run against an annex. `changed` are lines of the document that are not as they were signed.
+
+    `recorded` is the digest of the annex that the run says it was made under, where it says so.
+    """
 
     digest: str
     profile: str
     clauses: tuple[ClauseCheck, ...]
     changed: tuple[str, ...] = ()
+    recorded: str | None = None
+
+    @property
+    def is_another(self) -> bool:
+        """Whether the run was made under another annex than this one."""
+        return self.recorded is not None and self.recorded != self.digest
 
     @property
     def verdict(self) -> Verdict:
         """Fail where something was done otherwise than signed, open where a required clause has no value."""
         required = [c for c in self.clauses if c.criterion.required]
-        if self.changed or any(c.followed in _AGAINST for c in required):
+        if self.changed or self.is_another or any(c.followed in _AGAINST for c in required):
             return Verdict.FAIL
         open_ones = any(c.followed is Followed.NOT_MEASURED for c in required)
         return Verdict.NOT_MEASURED if open_ones else Verdict.PASS
@@ -83,7 +92,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What `assay verify` says. `fault` is why the run is not whole; `sealed` that it ended at all."""
+    """What `assay verify` says. `fault` is why the run is not whole; `sealed` that it ended at all.
+
+    `recorded_annex` is the digest of the annex that the run was made under, where it was.
+    """
 
     run: str
     run_hash: str | None
@@ -92,6 +104,7 @@ class Verification:
     hosts: tuple[str, ...]
     identities: tuple[Identity, ...]
     annex: AnnexCheck | None = None
+    recorded_annex: str | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -120,7 +133,9 @@ def identities(facts: Iterable[Fact]) -> tuple[Identity, ...]:
     return tuple(identity for _, identity in sorted(found.items()))
 
 
-def check_annex(terms: Terms, readings: Iterable[Reading], changed: Sequence[str] = ()) -> AnnexCheck:
+def check_annex(
+    terms: Terms, readings: Iterable[Reading], changed: Sequence[str] = (), *, recorded: str | None = None
+) -> AnnexCheck:
     """Whether what was measured has the recipes and restarts that the terms ask for."""
     by_quantity: dict[str, list[Reading]] = defaultdict(list)
     for reading in readings:
@@ -131,6 +146,7 @@ def check_annex(terms: Terms, readings: Iterable[Reading], changed: Sequence[str
         profile=terms.profile.name,
         clauses=tuple(_clause(c, terms.restarts_of(c), by_quantity) for c in terms.profile.criteria),
         changed=tuple(changed),
+        recorded=recorded,
     )
 
 

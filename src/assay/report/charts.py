@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.report.extras import load
-from assay.report.ink import ACCENT, FAIL, INK, MUTED, SERIES, axis_unit, to_svg
+from assay.report.ink import ACCENT, FAIL, INK, MUTED, SERIES, axis, axis_unit, chart_of, to_svg
 from assay.units import show
 
 #: More subjects than this do not fit as rows: they become points along the axis.
@@ -67,25 +67,25 @@ def spots(every: Sequence[Spot], *, unit: str, words: Words, bounds: Sequence[fl
     numbers = [v for s in every for v in (s.value, s.low, s.high, *s.restarts) if v is not None]
     factor, name = axis_unit([*numbers, *bounds], unit)
     draw = _rows if len(every) <= ROWS_AT_MOST else _crowd
-    return _svg(draw(every, factor, _with_unit(words.x, name), [b / factor for b in bounds]), words)
+    return svg_of(draw(every, factor, _with_unit(words.x, name), [b / factor for b in bounds]), words)
 
 
 def _rows(every: Sequence[Spot], factor: float, title: str, bounds: Sequence[float]) -> Any:
     alt = load("altair")
     order = [s.subject for s in every]
     x = alt.X(
-        "value:Q", scale=alt.Scale(zero=False, nice=True, padding=12), title=title, axis=_axis(grid=True)
+        "value:Q", scale=alt.Scale(zero=False, nice=True, padding=12), title=title, axis=axis(grid=True)
     )
-    y = alt.Y("subject:N", sort=order, title=None, axis=_axis(ticks=False, domain=False, labelColor=INK))
+    y = alt.Y("subject:N", sort=order, title=None, axis=axis(ticks=False, domain=False, labelColor=INK))
     colour = alt.Color("odd:N", scale=alt.Scale(domain=[False, True], range=[ACCENT, FAIL]), legend=None)
     main = [_row(s, factor) for s in every]
     restarts = [{"subject": s.subject, "value": v / factor, "odd": s.odd} for s in every for v in s.restarts]
     layers = [
-        _chart([row for row in main if row["low"] is not None])
+        chart_of([row for row in main if row["low"] is not None])
         .mark_rule(strokeWidth=2.5, opacity=0.5)
         .encode(x=alt.X("low:Q", title=title), x2="high:Q", y=y, color=colour),
-        _chart(restarts).mark_circle(size=34, opacity=0.55).encode(x=x, y=y, color=colour),
-        _chart(main).mark_tick(thickness=3, size=14).encode(x=x, y=y, color=colour),
+        chart_of(restarts).mark_circle(size=34, opacity=0.55).encode(x=x, y=y, color=colour),
+        chart_of(main).mark_tick(thickness=3, size=14).encode(x=x, y=y, color=colour),
     ]
     layers += [_bound(bound, "x") for bound in bounds]
     return alt.layer(*layers).properties(width=WIDTH - 110, height=alt.Step(20 if len(every) > 12 else 26))
@@ -97,14 +97,14 @@ def _crowd(every: Sequence[Spot], factor: float, title: str, bounds: Sequence[fl
     rows = [_row(s, factor) | {"at": i} for i, s in enumerate(every)]
     middle = float(np.median([row["value"] for row in rows]))
     odd = sorted((row for row in rows if row["odd"]), key=lambda row: -abs(row["value"] - middle))
-    x = alt.X("at:Q", axis=_axis(labels=False, ticks=False, grid=False), title=f"n = {len(every)}")
+    x = alt.X("at:Q", axis=axis(labels=False, ticks=False, grid=False), title=f"n = {len(every)}")
     y = alt.Y(
-        "value:Q", scale=alt.Scale(zero=False, nice=True, padding=10), title=title, axis=_axis(grid=True)
+        "value:Q", scale=alt.Scale(zero=False, nice=True, padding=10), title=title, axis=axis(grid=True)
     )
-    name = _chart(odd[:_NAMED_AT_MOST]).mark_text(align="left", dx=7, color=FAIL)
+    name = chart_of(odd[:_NAMED_AT_MOST]).mark_text(align="left", dx=7, color=FAIL)
     layers = [
-        _chart(rows).mark_line(strokeWidth=1, color=ACCENT).encode(x=x, y=y),
-        _chart(odd[:_ODD_AT_MOST]).mark_circle(size=40, opacity=1, color=FAIL).encode(x=x, y=y),
+        chart_of(rows).mark_line(strokeWidth=1, color=ACCENT).encode(x=x, y=y),
+        chart_of(odd[:_ODD_AT_MOST]).mark_circle(size=40, opacity=1, color=FAIL).encode(x=x, y=y),
         name.encode(x=x, y=y, text="subject:N"),
     ]
     layers += [_bound(bound, "y") for bound in bounds]
@@ -124,22 +124,22 @@ def lines(points: Sequence[Point], *, unit: str, words: Words) -> str:
     ]  # fmt: skip
     ticks = _powers(min(p.x for p in points), max(p.x for p in points))
     x = alt.X("x:Q", scale=alt.Scale(type="log", base=2, nice=False), title=words.x,
-              axis=_axis(values=ticks, labelExpr=_SIZE_LABEL, grid=False))  # fmt: skip
+              axis=axis(values=ticks, labelExpr=_SIZE_LABEL, grid=False))  # fmt: skip
     title = _with_unit(words.y, name)
-    y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=True), axis=_axis(grid=True))
+    y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=True), axis=axis(grid=True))
     legend = alt.Legend(orient="top", title=None)
     colour = alt.Color("line:N", sort=order, legend=legend, scale=alt.Scale(domain=order, range=list(SERIES)))
     shape = alt.Shape("line:N", sort=order, legend=legend, scale=alt.Scale(domain=order))
     band = (
-        _chart(rows)
+        chart_of(rows)
         .mark_area(opacity=0.18)
         .encode(x=x, y=alt.Y("low:Q", title=title), y2="high:Q", color=colour)
     )
-    line = _chart(rows).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour)
+    line = chart_of(rows).mark_line(strokeWidth=2).encode(x=x, y=y, color=colour)
     dots = (
-        _chart(rows).mark_point(size=32, filled=True, opacity=1).encode(x=x, y=y, color=colour, shape=shape)
+        chart_of(rows).mark_point(size=32, filled=True, opacity=1).encode(x=x, y=y, color=colour, shape=shape)
     )
-    return _svg(alt.layer(band, line, dots).properties(width=WIDTH - 60, height=270), words)
+    return svg_of(alt.layer(band, line, dots).properties(width=WIDTH - 60, height=270), words)
 
 
 def distribution(
@@ -156,7 +156,7 @@ def distribution(
     panels = alt.vconcat(
         _histogram(scaled, named, _with_unit(words.x, name), words.y), _in_order(scaled, name), spacing=14
     )
-    return _svg(panels.resolve_scale(x="independent"), words)
+    return svg_of(panels.resolve_scale(x="independent"), words)
 
 
 def _histogram(scaled: NDArray[np.float64], marks: Sequence[tuple[str, float, str]], x: str, y: str) -> Any:
@@ -169,11 +169,11 @@ def _histogram(scaled: NDArray[np.float64], marks: Sequence[tuple[str, float, st
         if count
     ]
     scale = alt.Scale(type="log", domain=[float(edges[0]), float(edges[-1])], nice=False)
-    across = alt.X("from:Q", scale=scale, title=x, axis=_axis(grid=False, format="~r", tickCount=8))
+    across = alt.X("from:Q", scale=scale, title=x, axis=axis(grid=False, format="~r", tickCount=8))
     symlog = alt.Scale(type="symlog", constant=1)
-    up = alt.Y("count:Q", scale=symlog, title=y, axis=_axis(grid=True, values=_counts(int(counts.max()))))
+    up = alt.Y("count:Q", scale=symlog, title=y, axis=axis(grid=True, values=_counts(int(counts.max()))))
     layers = [
-        _chart(bars).mark_rect(color=ACCENT, opacity=0.8).encode(x=across, x2="to:Q", y=up, y2="zero:Q")
+        chart_of(bars).mark_rect(color=ACCENT, opacity=0.8).encode(x=across, x2="to:Q", y=up, y2="zero:Q")
     ]
     height = 190
     for i, (mark, value, text) in enumerate(marks):
@@ -182,8 +182,8 @@ def _histogram(scaled: NDArray[np.float64], marks: Sequence[tuple[str, float, st
         # Above the plot; the leftmost stands highest, so that no line crosses another's name.
         top = -4 - 16 * (len(marks) - 1 - i)
         left = value > float(np.sqrt(edges[0] * edges[-1]))
-        rule = _chart(row).mark_rule(color=INK, strokeDash=[3, 2])
-        name = _chart(row).mark_text(
+        rule = chart_of(row).mark_rule(color=INK, strokeDash=[3, 2])
+        name = chart_of(row).mark_text(
             align="right" if left else "left", baseline="top", dx=-5 if left else 5, fontWeight=600
         )
         layers.append(rule.encode(x=at, y=alt.value(top - 12), y2=alt.value(height)))
@@ -199,11 +199,11 @@ def _in_order(scaled: NDArray[np.float64], unit: str) -> Any:
         type="log", nice=False, domain=[min(decades[0], float(scaled.min())), float(scaled.max()) * 1.1]
     )
     return (
-        _chart(rows)
+        chart_of(rows)
         .mark_line(strokeWidth=0.8, color=ACCENT)
         .encode(
-            x=alt.X("at:Q", title="n", axis=_axis(grid=False, tickCount=6), scale=alt.Scale(nice=False)),
-            y=alt.Y("value:Q", title=unit, scale=up, axis=_axis(grid=True, values=decades, format="~r")),
+            x=alt.X("at:Q", title="n", axis=axis(grid=False, tickCount=6), scale=alt.Scale(nice=False)),
+            y=alt.Y("value:Q", title=unit, scale=up, axis=axis(grid=True, values=decades, format="~r")),
         )
         .properties(width=WIDTH - 60, height=96)
     )
@@ -225,20 +225,20 @@ def scaling(points: Sequence[Point], *, words: Words, ideal: str) -> str:
     line = [{"x": p.x, "y": points[0].y * p.x / points[0].x} for p in points]
     ticks = [p.x for p in points]
     log = alt.Scale(type="log", base=2, nice=False, padding=14)
-    x = alt.X("x:Q", scale=log, title=words.x, axis=_axis(values=ticks, grid=False, format="d"))
-    y = alt.Y("y:Q", scale=log, title=words.y, axis=_axis(values=ticks, grid=True, format="~r"))
+    x = alt.X("x:Q", scale=log, title=words.x, axis=axis(values=ticks, grid=False, format="d"))
+    y = alt.Y("y:Q", scale=log, title=words.y, axis=axis(values=ticks, grid=True, format="~r"))
     names = [{"x": p["x"], "y": p["y"], "text": ideal} for p in line[-1:]]
     layers = [
-        _chart(line).mark_line(color=MUTED, strokeDash=[5, 4]).encode(x=x, y=y),
-        _chart(names).mark_text(color=MUTED, align="right", dx=-10, dy=-2).encode(x=x, y=y, text="text:N"),
-        _chart(rows).mark_line(color=ACCENT, strokeWidth=2.2).encode(x=x, y=y),
-        _chart([r for r in rows if r["low"] is not None])
+        chart_of(line).mark_line(color=MUTED, strokeDash=[5, 4]).encode(x=x, y=y),
+        chart_of(names).mark_text(color=MUTED, align="right", dx=-10, dy=-2).encode(x=x, y=y, text="text:N"),
+        chart_of(rows).mark_line(color=ACCENT, strokeWidth=2.2).encode(x=x, y=y),
+        chart_of([r for r in rows if r["low"] is not None])
         .mark_rule(color=ACCENT)
         .encode(x=x, y="low:Q", y2="high:Q"),
-        _chart(rows).mark_circle(color=ACCENT, size=60, opacity=1).encode(x=x, y=y),
-        _chart(rows[1:]).mark_text(align="left", dx=6, dy=14).encode(x=x, y=y, text="text:N"),
+        chart_of(rows).mark_circle(color=ACCENT, size=60, opacity=1).encode(x=x, y=y),
+        chart_of(rows[1:]).mark_text(align="left", dx=6, dy=14).encode(x=x, y=y, text="text:N"),
     ]
-    return _svg(alt.layer(*layers).properties(width=WIDTH - 260, height=320), words)
+    return svg_of(alt.layer(*layers).properties(width=WIDTH - 260, height=320), words)
 
 
 def _row(spot: Spot, factor: float) -> dict[str, Any]:
@@ -249,7 +249,7 @@ def _row(spot: Spot, factor: float) -> dict[str, Any]:
 
 def _bound(value: float, channel: str) -> Any:
     alt = load("altair")
-    rule = _chart([{"bound": value}]).mark_rule(color=INK, strokeDash=[6, 3], strokeWidth=1.4)
+    rule = chart_of([{"bound": value}]).mark_rule(color=INK, strokeDash=[6, 3], strokeWidth=1.4)
     return rule.encode(**{channel: alt.X("bound:Q") if channel == "x" else alt.Y("bound:Q")})
 
 
@@ -277,14 +277,6 @@ def _with_unit(title: str, unit: str) -> str:
     return f"{title} ({unit})" if unit else title
 
 
-def _axis(**options: Any) -> Any:
-    return load("altair").Axis(**options)
-
-
-def _chart(rows: list[dict[str, Any]]) -> Any:
-    alt = load("altair")
-    return alt.Chart(alt.Data(values=rows))
-
-
-def _svg(chart: Any, words: Words) -> str:
+def svg_of(chart: Any, words: Words) -> str:
+    """The SVG of a chart with its words."""
     return to_svg(chart, name=words.name, title=words.title, description=words.description)

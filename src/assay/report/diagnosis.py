@@ -18,6 +18,7 @@ from assay.doctor.diagnose import CAUSE_FRAC, Diagnosis, Outcome
 from assay.doctor.registry import rules
 from assay.doctor.timeline import Moment
 from assay.domain.finding import Finding
+from assay.domain.message import Message
 
 WIDTH = 80
 #: From this confidence on the evidence is said to prove the cause.
@@ -82,13 +83,23 @@ def plain_text(diagnosis: Diagnosis, texts: Texts) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
+def action(diagnosis: Diagnosis, texts: Texts) -> str:
+    """What to do first: the first fix of the first finding, as far as its first half sentence."""
+    if diagnosis.first is None:
+        return texts.label("doctor.page.nothing")
+    fixes = texts.finding(diagnosis.first.code).fixes
+    return re.split("[;；]", fixes[0])[0] if fixes else diagnosis.first.code
+
+
 def _lines(diagnosis: Diagnosis, texts: Texts) -> Iterator[tuple[int, str]]:
-    first = diagnosis.first
+    first, first_line = diagnosis.first, action(diagnosis, texts)
+    if cell_len(first_line) > WIDTH:
+        first_line = set_cell_size(first_line, WIDTH - 1).rstrip() + "…"
+    yield 0, first_line
     if first is None:
-        yield 0, "Nothing to do."
-        yield 0, f"{texts.label('doctor.verdict.none')}: {len(diagnosis.readings)} files read."
+        files = texts.say(Message.of("doctor.page.files_read", files=len(diagnosis.readings)))
+        yield 0, f"{texts.label('doctor.verdict.none')}: {files}"
     else:
-        yield 0, _action(first, texts)
         yield 0, f"→ {first.subject}: {texts.finding(first.code).title} [{first.severity.value}]"
         if diagnosis.verdict is Outcome.UNDECIDED:
             yield 0, f"{texts.label('doctor.verdict.undecided')}:"
@@ -97,55 +108,51 @@ def _lines(diagnosis: Diagnosis, texts: Texts) -> Iterator[tuple[int, str]]:
         yield 0, ""
         yield from _told(number, finding, diagnosis.findings, texts)
     if len(open_ones) > _SHOWN:
-        yield 0, f"… and {len(open_ones) - _SHOWN} more; --json shows all."
+        yield 0, texts.say(Message.of("doctor.page.more_findings", n=len(open_ones) - _SHOWN))
     yield 0, ""
-    yield from _read(diagnosis)
-
-
-def _action(finding: Finding, texts: Texts) -> str:
-    """The first fix, cut to one line of the terminal."""
-    fixes = texts.finding(finding.code).fixes
-    action = re.split("[;；]", fixes[0])[0] if fixes else finding.code
-    return action if cell_len(action) <= WIDTH else set_cell_size(action, WIDTH - 1).rstrip() + "…"
+    yield from _read(diagnosis, texts)
 
 
 def _told(number: int, finding: Finding, every: Sequence[Finding], texts: Texts) -> Iterator[tuple[int, str]]:
     words = texts.finding(finding.code)
     yield 0, f"{number}. {words.title} ({finding.code}, {finding.severity.value}, {how_sure(finding)})"
-    yield 3, f"at {finding.subject}"
+    yield 3, f"@ {finding.subject}"
     yield 3, because(finding, texts)
     for proof in finding.evidence[:_EVIDENCE_SHOWN]:
         yield 3, f"{proof.file}:{proof.line}: {proof.text[:160]}"
     if len(finding.evidence) > _EVIDENCE_SHOWN:
-        yield 3, f"… {len(finding.evidence) - _EVIDENCE_SHOWN} more lines"
+        yield 3, texts.say(Message.of("doctor.page.more_lines", n=len(finding.evidence) - _EVIDENCE_SHOWN))
     for fix in words.fixes:
         yield 3, f"• {fix}"
     echoes = [f.code for f in every if f.follows_from == finding.code]
     if echoes:
-        yield 3, f"explains: {', '.join(dict.fromkeys(echoes))}"
+        yield 3, f"{texts.label('doctor.page.echoes')}: {', '.join(dict.fromkeys(echoes))}"
 
 
-def _read(diagnosis: Diagnosis) -> Iterator[tuple[int, str]]:
+def _read(diagnosis: Diagnosis, texts: Texts) -> Iterator[tuple[int, str]]:
     for reading in diagnosis.readings[:20]:
-        kinds = ", ".join(sorted(reading.kinds)) or "nothing known"
-        unread = f"; {reading.unread} of {reading.lines} lines unread" if reading.unread else ""
+        kinds = ", ".join(sorted(reading.kinds)) or texts.label("doctor.page.nothing_known")
+        left = texts.say(Message.of("doctor.page.lines_unread", n=reading.unread, lines=reading.lines))
         problem = f"; {reading.problem}" if reading.problem else ""
-        yield 0, f"read {reading.file}: {kinds}{unread}{problem}"
+        yield 0, f"{reading.file}: {kinds}{'; ' + left if reading.unread else ''}{problem}"
     if len(diagnosis.readings) > 20:
-        yield 0, f"… and {len(diagnosis.readings) - 20} more files"
-    yield 0, f"looked for and not seen: {len(diagnosis.looked_for)} other causes (--json lists them)"
+        yield 0, texts.say(Message.of("doctor.page.more_files", n=len(diagnosis.readings) - 20))
+    yield 0, texts.say(Message.of("doctor.page.others", n=len(diagnosis.looked_for)))
     if diagnosis.not_lookable:
         wanted = sorted({kind for _, kinds in diagnosis.not_lookable for kind in kinds})
-        yield 0, f"not given, so not looked at: {', '.join(wanted)}"
+        yield 0, f"{texts.label('doctor.page.not_given')}: {', '.join(wanted)}"
 
 
 def explained(code: str, texts: Texts) -> str:
     """What a code means: title, why, what to do, where it is read, and its source."""
     kind, words = kind_of(code), texts.finding(code)
     reads = sorted({read for one in rules() if code in one.codes for read in one.reads})
-    lines = [f"{code}: {words.title}", f"severity: {kind.severity.value}", "", words.why, ""]
+    severity = f"{texts.label('doctor.page.severity')}: {kind.severity.value}"
+    lines = [f"{code}: {words.title}", severity, "", words.why, ""]
     lines += [f"• {fix}" for fix in words.fixes]
-    lines += ["", f"read in: {', '.join(reads) or 'measurements'}", f"source: {kind.source}"]
+    where = ", ".join(reads) or texts.label("doctor.page.measurements")
+    lines += ["", f"{texts.label('doctor.page.read_in')}: {where}"]
+    lines += [f"{texts.label('doctor.page.source')}: {kind.source}"]
     return "\n".join(lines) + "\n"
 
 

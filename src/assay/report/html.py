@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Any
 
-from assay.domain.message import Message, MessageValue
+from assay.domain.message import Message
 from assay.domain.reading import Reading
 from assay.domain.verdict import Judgement
 from assay.report import view
 from assay.report.data import ReportData
 from assay.report.environment import FactRow, FactValue, environment, subjects_text
-from assay.report.extras import load
 from assay.report.gauge import gauge
+from assay.report.page import LANG, embedded, page_environment
 from assay.report.pictures import figures
-from assay.units import show
 
 #: A criterion with more subjects than this lists the worst ones.
 SUBJECTS_LISTED = 48
-#: A page larger than this is refused by some mail servers and slow to open; a test holds it.
-SIZE_LIMIT_BYTES = 1_000_000
-_LANG = {"en": "en", "zh": "zh-Hans"}
 _EVENTS_LISTED = 40
 #: Events that say only that all went as planned.
 _ROUTINE = ("task_started", "task_done", "worker_started")
@@ -29,30 +24,22 @@ _ROUTINE = ("task_started", "task_done", "worker_started")
 
 def render_html(data: ReportData, *, answer_json: str | None = None) -> str:
     """The page as text. `answer_json` is the command's JSON answer, embedded for other
-    programs where the page stays under `SIZE_LIMIT_BYTES` with it.
+    programs where the page stays small enough with it.
 
     Needs Jinja2, Altair and vl-convert; raises `EnvironmentLackError` with the fix where they are not.
     """
-    jinja2 = load("jinja2")
-    loader = jinja2.PackageLoader("assay.report", "templates")
-    env = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
-    )
-    markup = load("markupsafe").Markup
-    texts = data.texts
-
-    def say(code: str, **values: MessageValue) -> str:
-        return texts.say(Message.of(code, **values))
+    env = page_environment(data.texts)
+    markup = env.globals["svg"]
 
     def gauge_of(judgement: Judgement) -> Any:
         return markup(gauge(judgement, label=_gauge_label(data, judgement)))
 
-    env.globals.update(t=texts.label, say=say, gauge=gauge_of, view=view, show=show, svg=markup)
     env.globals.update(
-        interval=view.interval_text, value=view.value_text, who=lambda row, v: _who(data, row, v)
-    )
+        gauge=gauge_of, view=view, interval=view.interval_text, value=view.value_text,
+        who=lambda row, v: _who(data, row, v),
+    )  # fmt: skip
     page = env.get_template("report.html.j2")
-    return _embedded(answer_json, str(page.render(**_context(data))))
+    return embedded(answer_json, str(page.render(**_context(data))))
 
 
 def _context(data: ReportData) -> dict[str, Any]:
@@ -60,7 +47,7 @@ def _context(data: ReportData) -> dict[str, Any]:
     return {
         "data": data,
         "texts": data.texts,
-        "lang": _LANG[data.texts.lang],
+        "lang": LANG[data.texts.lang],
         "verdict": data.assessment.verdict.value,
         "counts": view.count_verdicts(data.assessment.judgements),
         "total": len(data.assessment.judgements),
@@ -109,17 +96,3 @@ def _who(data: ReportData, row: FactRow, value: FactValue) -> str:
     if len(row.values) == 1 and len(value.subjects) > 2:
         return data.texts.say(Message.of("report.all_subjects", subjects=len(value.subjects)))
     return subjects_text(value.subjects)
-
-
-def _embedded(answer_json: str | None, page: str) -> str:
-    """The page with the JSON answer in it, where it does not make it too large."""
-    if answer_json is None:
-        return page
-    # In a script element `</` would end it; \\u003c means the same to a JSON reader.
-    compact = json.dumps(json.loads(answer_json), separators=(",", ":"), ensure_ascii=False).replace(
-        "<", "\\u003c"
-    )
-    script = f'<script type="application/json" id="answer">{compact}</script>'
-    if len(page.encode()) + len(script.encode()) > SIZE_LIMIT_BYTES:
-        return page
-    return page.replace("</body>", f"{script}\n</body>")

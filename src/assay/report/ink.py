@@ -82,6 +82,17 @@ def axis_unit(values: Iterable[float], unit: str) -> tuple[float, str]:
     return next(((factor, name) for factor, name in steps if largest >= factor), steps[-1])
 
 
+def axis(**options: Any) -> Any:
+    """An Altair axis."""
+    return load("altair").Axis(**options)
+
+
+def chart_of(rows: list[dict[str, Any]]) -> Any:
+    """An Altair chart of plain rows, which stay in the picture alone."""
+    alt = load("altair")
+    return alt.Chart(alt.Data(values=rows))
+
+
 def to_svg(chart: Any, *, name: str, title: str, description: str) -> str:
     """Render a chart: themed, fitted to the page's width, with a title and description for screen readers.
 

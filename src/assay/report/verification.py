@@ -30,12 +30,14 @@ def answer(v: Verification, *, assay_version: str) -> dict[str, object]:
             {"subject": str(i.subject), "key": i.key, "value": i.value, "reason": i.reason}
             for i in v.identities
         ],
+        "recorded_annex": v.recorded_annex,
         "annex": None
         if v.annex is None
         else {
             "digest": v.annex.digest,
             "profile": v.annex.profile,
             "verdict": v.annex.verdict.value,
+            "is_another": v.annex.is_another,
             "changed_lines": list(v.annex.changed),
             "clauses": [_clause(c) for c in v.annex.clauses],
         },
@@ -72,9 +74,13 @@ def _lines(v: Verification, texts: Texts) -> Iterator[str]:
     else:
         yield texts.label("verify.unsealed")
     yield from _identities(v, texts)
+    if v.recorded_annex is not None:
+        yield texts.say(Message.of("verify.recorded", text=v.recorded_annex))
     if v.annex is None:
         return
     yield texts.say(Message.of("verify.annex", text=v.annex.digest, profile=v.annex.profile))
+    if v.annex.is_another:
+        yield "  " + texts.label("verify.another_annex")
     for line in v.annex.changed[:_SHOWN]:
         yield "  " + texts.say(Message.of("verify.line_changed", text=line[:60]))
     for c in v.annex.clauses:

@@ -40,9 +40,10 @@ def read_artefacts(paths: Sequence[str], stdin: IO[bytes]) -> Iterator[Artefact]
         if given == "-":
             yield from _opened("standard input", io.BufferedReader(_Raw(stdin)))
         elif path.is_dir():
-            yield from _folder(path)
+            for file, name in _folder(path):
+                yield from read_file(file, name)
         elif path.is_file():
-            yield from _file(path, given)
+            yield from read_file(path, given)
         else:
             raise InputError("is no file and no folder", where=given, fix="check the path")
 
@@ -69,14 +70,29 @@ class _Raw(io.RawIOBase):
         return len(data)
 
 
-def _folder(folder: Path) -> Iterator[Artefact]:
+def files_of(paths: Sequence[str]) -> list[tuple[Path, str]] | None:
+    """Every file with the name it goes by; None where standard input, or nothing, is among the paths."""
+    files: list[tuple[Path, str]] = []
+    for given in paths:
+        path = Path(given)
+        if path.is_dir():
+            files += _folder(path)
+        elif path.is_file():
+            files.append((path, given))
+        else:
+            return None
+    return files
+
+
+def _folder(folder: Path) -> Iterator[tuple[Path, str]]:
     """Files below the folder in order of their names; links are not followed."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.is_symlink():
-            yield from _file(path, str(path.relative_to(folder)))
+            yield path, str(path.relative_to(folder))
 
 
-def _file(path: Path, name: str) -> Iterator[Artefact]:
+def read_file(path: Path, name: str) -> Iterator[Artefact]:
+    """The artefacts of one file: itself, or the members of an archive."""
     try:
         with path.open("rb") as file:
             head = file.peek(600)[:600]

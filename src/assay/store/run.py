@@ -28,7 +28,10 @@ _SEALED = (MANIFEST, "*.jsonl", "samples/*.f64", "torn/*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What was asked of a run: `run.json`. `created_s` is seconds since the epoch; `ranks` the world size."""
+    """What was asked of a run: `run.json`. `created_s` is seconds since the epoch; `ranks` the world size.
+
+    `soak_s` is how long a soak was to take, `annex` the digest of the annex that the run was made under.
+    """
 
     run: str
     created_s: float
@@ -41,6 +44,8 @@ class Manifest:
     seed: int
     backend: str
     only: tuple[str, ...] | None = None
+    soak_s: float | None = None
+    annex: str | None = None
 
     def __post_init__(self) -> None:
         if not self.run:
@@ -68,6 +73,8 @@ class Run:
 
 
 _KEYS = ("schema_version", *(field.name for field in fields(Manifest)))
+#: Came later: a run without them was not asked for any.
+_OPTIONAL = ("soak_s", "annex")
 
 
 def line_file(rank: int | None) -> str:
@@ -320,7 +327,7 @@ def manifest_of(data: dict[str, object]) -> Manifest:
             fix="use the version of assay that made the run",
         )
     require_known(data, _KEYS, of=MANIFEST)
-    missing = [key for key in _KEYS if key not in data]
+    missing = [key for key in _KEYS if key not in data and key not in _OPTIONAL]
     if missing:
         raise InputError(f"{', '.join(map(repr, missing))} missing in {MANIFEST}")
     return Manifest(
@@ -335,6 +342,8 @@ def manifest_of(data: dict[str, object]) -> Manifest:
         restarts=whole_at(data, "restarts") or 0,
         seed=whole_at(data, "seed") or 0,
         backend=text_at(data, "backend"),
+        soak_s=number_at(data, "soak_s"),
+        annex=text_at(data, "annex") if data.get("annex") else None,
     )
 
 

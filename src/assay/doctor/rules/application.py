@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 
 from assay.doctor.facts import Facts, Job
 from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, found, node, rule
@@ -107,9 +108,11 @@ def _far_ahead(facts: Facts) -> list[Said]:
 @rule("APP_COLLECTIVE_DESYNC", reads=("torch log",))
 def fr_trace(facts: Facts, job: Job) -> Iterator[Finding]:
     """The verdict of PyTorch's own analyser. Which side is the culprit depends on the majority."""
-    lines = facts.all("fr.culprit", "fr.missing", "fr.not_joined")
+    lines = facts.all("fr.culprit", "fr.missing", "fr.not_joined", "fr.lagging", "torch.monitored_barrier")
+    lines += facts.all("nccl.mismatched_call")
     if lines:
-        ranks = {s["rank"] for s in facts.all("fr.culprit") if s["rank"]}
+        ranks = {s["rank"] for s in facts.all("fr.culprit", "fr.lagging") if s["rank"]}
+        ranks |= {r for s in facts.all("torch.monitored_barrier") for r in s["ranks"].split(", ")}
         ranks |= {rank for s in facts.all("fr.missing") for rank in re.findall(r"\d+", s["ranks"])}
         subject = Subject("rank", next(iter(ranks))) if len(ranks) == 1 else CLUSTER
         yield found(
@@ -165,14 +168,37 @@ def last_calls(facts: Facts, job: Job) -> Iterator[Finding]:
             return
 
 
-@rule("RANK_LOST", reads=("kernel log", "torch log"))
+#: Signals that end a process from outside or for its own fault; the rest are how a job is torn down.
+_DEADLY = (9, 7, 11)
+
+
+@rule("RANK_LOST", reads=("kernel log", "torch log", "shell"))
 def killed(facts: Facts, job: Job) -> Iterator[Finding]:
     """A process that the kernel killed for want of host memory; the others see a closed connection."""
     lines = facts.all("kernel.oom")
+    died = _died(facts)
     if lines:
-        died = facts.all("elastic.failed", "elastic.signal")
-        rank = died[0].rank if died else None
+        told = facts.all("elastic.failed", "elastic.signal")
+        rank = next((s.rank for s in [*died, *told] if s.rank is not None), None)
         subject = Subject("rank", str(rank)) if rank is not None else node(lines[0].host)
-        yield found(
-            "RANK_LOST", [*lines, *died], sure=0.85, subject=subject, because=Message.of("doctor.killed")
-        )
+        because = Message.of("doctor.killed")
+        yield found("RANK_LOST", [*lines, *died, *told], sure=0.85, subject=subject, because=because)
+    elif gone := facts.all("slurm.node_failure"):
+        yield found("RANK_LOST", gone, subject=node(next((s["host"] for s in gone if s["host"]), None)))
+    elif died:
+        rank = died[0].rank
+        subject = Subject("rank", str(rank)) if rank is not None else CLUSTER
+        because = Message.of("doctor.ended_by_signal")
+        yield found("RANK_LOST", died, sure=LIKELY, subject=subject, because=because)
+
+
+def _died(facts: Facts) -> list[Said]:
+    """What torchrun says of processes that a signal ended; the rank stands in a line of its own above."""
+    ends = [s for s in facts.all("elastic.signal") if s.number("signal") in _DEADLY]
+    ends += [s for s in facts.all("elastic.exit", "elastic.failed") if -(s.number("code") or 0) in _DEADLY]
+    named = facts.all("elastic.rank")
+    found_ends: list[Said] = []
+    for end in ends:
+        above = [s for s in named if s.file == end.file and 0 < end.line - s.line <= 3]
+        found_ends.append(replace(end, rank=above[-1].rank) if above and end.rank is None else end)
+    return sorted(found_ends, key=lambda s: (s.rank is None, s.file, s.line))

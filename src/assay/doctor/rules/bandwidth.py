@@ -25,6 +25,11 @@ _NIC_PER_GPU_BPS = (
 _LARGE_BYTES = 2**26
 
 
+def nic_per_gpu_Bps(product: str) -> float | None:
+    """Rate of the NICs of one node for each of its GPUs, in the usual server of this GPU; None if unknown."""
+    return next((rate for pattern, rate in _NIC_PER_GPU_BPS if pattern.search(product)), None)
+
+
 def _places(run: TestRun, rows: list[TableRow]) -> list[Place]:
     return [(run.file, row.line, row.text) for row in rows]
 
@@ -93,7 +98,7 @@ def plateau(facts: Facts, job: Job) -> Iterator[Finding]:
     if facts.has("nccl.gdr_disabled") or (facts.ports and not job.roce):
         return
     for run in facts.runs:
-        per_gpu = next((rate for pattern, rate in _NIC_PER_GPU_BPS if pattern.search(run.product)), None)
+        per_gpu = nic_per_gpu_Bps(run.product)
         rows = sorted(run.rows, key=lambda row: row.bytes)
         if per_gpu is None or len(run.hosts) < 2 or len(rows) < 5 or run.max_bytes < 2**30:
             continue
@@ -284,10 +289,5 @@ def read_right(facts: Facts, job: Job) -> Iterator[Finding]:
                     _places(run, [top]),
                     because=Message.of("doctor.over_line_rate", got_Bps=top.busbw_Bps, nics_Bps=sum(rates)),
                 )
-        hopper = re.search(r"H100 80GB|\bH200\b|\bH20\b", run.product) and len(run.devices) >= 5
-        if hopper and len(run.hosts) == 1 and top.busbw_Bps > 450e9:
-            yield found(
-                "PERF_BUSBW_MISREAD", _places(run, [top]), because=Message.of("doctor.nvls_over_wire")
-            )
         if run.finished and 0 < run.max_bytes <= _LARGE_BYTES and run.rows:
             yield found("PERF_SMALL_MESSAGES", _places(run, [top]))

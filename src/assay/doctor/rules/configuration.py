@@ -10,6 +10,7 @@ from assay.doctor.facts import Facts, Job
 from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, Proof, found, node, rule
 from assay.domain.finding import Finding
 from assay.domain.message import Message
+from assay.formats.clock_text import remote_times
 from assay.formats.sentences import Said
 
 #: Variables that switch a transport off; they are for debugging.
@@ -149,6 +150,9 @@ def affinity(facts: Facts, job: Job) -> Iterator[Finding]:
     for said in told:
         widest[said["gpu"]] = max(widest[said["gpu"]], _allowed(said), known.get(said["gpu"], (0,))[0])
     narrow: list[Proof] = [s for s in told if 0 < _allowed(s) * 2 <= widest[s["gpu"]] or 0 < _allowed(s) <= 2]
+    bound = [s for s in facts.all("host.affinity") if 0 < _cores(s["list"]) <= 2]
+    if bound and not narrow:
+        yield found("CFG_CPU_AFFINITY", bound, sure=LIKELY)
     if narrow:
         wide: list[Proof] = [s for s in told if s not in narrow and _allowed(s) == widest[s["gpu"]]]
         places = [place for _, place in known.values()]
@@ -158,7 +162,9 @@ def affinity(facts: Facts, job: Job) -> Iterator[Finding]:
 
 
 def _allowed(said: Said) -> int:
-    """How many cores a mask of hexadecimal words allows."""
+    """How many cores a mask of hexadecimal words allows, or a list of ranges (NCCL 2.27)."""
+    if "-" in said["mask"]:
+        return _cores(said["mask"])
     digits = said["mask"].replace(",", "")
     return bin(int(digits, 16)).count("1") if 0 < len(digits) < 600 else 0
 
@@ -193,6 +199,9 @@ def clocks(facts: Facts, job: Job) -> Iterator[Finding]:
         "7F000001",
         "00000000",
     )
+    lost = [s for s in facts.clock_sources if not s.selected]
+    if lost and not unsynced and not local:
+        yield found("TIME_NOT_SYNCED", lost, sure=LIKELY)
     if unsynced or (local and not recovered):
         lines = [*unsynced, *local]
         yield found("TIME_NOT_SYNCED", lines, subject=node(lines[0].host))
@@ -217,6 +226,12 @@ def _offset_s(said: Said) -> float:
 
 def _dates(facts: Facts) -> tuple[list[Said], float] | None:
     """`date` run on several nodes at once; a spread of hours is a time zone."""
+    for command in facts.commands:
+        asked = remote_times(command.answer) if "date" in command.text else {}
+        apart_s = max(asked.values()) - min(asked.values()) if len(asked) > 1 else 0.0
+        if 1 < apart_s < 1800:
+            text = "; ".join(line.strip() for line in command.answer[:6])
+            return [Said(fact="clock.date", file=command.file, line=command.line, text=text)], apart_s
     seen = {said.host or said["host"]: said for said in facts.all("clock.date")}
     times = [int(s["h"]) * 3600 + int(s["m"]) * 60 + float(s["s"]) for s in seen.values()]
     if len(times) < 2:

@@ -14,10 +14,21 @@ from assay.domain.subject import CLUSTER, Subject
 from assay.formats.nvidia_smi import SmiGpu
 from assay.formats.sentences import Said
 
-NVLINK_XIDS = {74, 144, 145, 146, 147, 148, 149, 150, 155, 156, 157, 158}
+NVLINK_XIDS = {74, 136, 144, 145, 146, 147, 148, 149, 150, 155, 156, 157, 158}
 _ECC_XIDS = {48, 95, 140}
 _APP_XIDS = {13, 31, 43, 45}
-_HARDWARE_XIDS = NVLINK_XIDS | _ECC_XIDS | {62, 63, 64, 79, 94, 109, 119, 120, 136, 143}
+_HARDWARE_XIDS = NVLINK_XIDS | _ECC_XIDS | {62, 63, 64, 79, 94, 109, 119, 120, 143}
+
+
+#: Counts since the driver was loaded, under the names that drivers have used.
+_UNCORRECTABLE = (
+    "Volatile/DRAM Uncorrectable",
+    "Volatile/SRAM Uncorrectable",
+    "Volatile/SRAM Uncorrectable Parity",
+    "Volatile/SRAM Uncorrectable SEC-DED",
+    "Volatile/Total Uncorrectable",
+    "Volatile/Double Bit/Total",
+)
 
 
 def lines_by_xid(facts: Facts) -> dict[int, list[Said]]:
@@ -83,7 +94,9 @@ def row_remaps(facts: Facts, job: Job) -> Iterator[Finding]:
         for one in facts.gpus:
             place = one.find(ending)
             if place and place[0] == "Yes":
-                proof[one.busid[-10:-2]].append((one.file, place[1], f"GPU {one.busid}: {ending} : Yes"))
+                proof[one.busid[-10:-2] or one.busid].append(
+                    (one.file, place[1], f"GPU {one.busid}: {ending} : Yes")
+                )
         for said in by_xid[xid]:
             proof[said["busid"].lower().removesuffix(".0")[-8:]].append(said)
         for busid, lines in proof.items():
@@ -137,6 +150,29 @@ def throttled(facts: Facts, job: Job) -> Iterator[Finding]:
             yield found("GPU_THROTTLED_POWER", cap, sure=LIKELY, subject=gpu(one.busid))
 
 
+@rule("GPU_THROTTLED_POWER", "GPU_THROTTLED_THERMAL", reads=("kernel log", "shell"))
+def told_of_throttling(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Xid 54, a power cable that is missing; and what DCGM's health check says of heat."""
+    for subject, group in each_gpu(lines_by_xid(facts)[54]):
+        yield found("GPU_THROTTLED_POWER", group, subject=subject)
+    if hot := facts.all("gpu.thermal_violation"):
+        yield found("GPU_THROTTLED_THERMAL", hot, sure=0.8)
+
+
+@rule("GPU_ECC_UNCORRECTABLE", reads=("nvidia-smi -q",))
+def volatile_errors(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Uncorrectable errors since the driver was loaded that no remapped row accounts for."""
+    for one in facts.gpus:
+        remapped = one.real("Remapped Rows/Uncorrectable Error") or 0
+        waiting = one.text("Remapped Rows/Pending") == "Yes"
+        for path in _UNCORRECTABLE:
+            place = one.find(path)
+            if place and not waiting and (one.real(path) or 0) > remapped:
+                text = f"GPU {one.busid}: {path} : {place[0]}"
+                subject = gpu(one.busid)
+                yield found("GPU_ECC_UNCORRECTABLE", [(one.file, place[1], text)], subject=subject, sure=0.75)
+
+
 def _active(one: SmiGpu, reason: str) -> tuple[str, int, str] | None:
     place = one.find(reason)
     return (
@@ -178,6 +214,12 @@ def missing(facts: Facts, job: Job) -> Iterator[Finding]:
     if unreachable:
         yield found("GPU_MISSING", unreachable, subject=place_of(unreachable[0]))
     lost = facts.all("gpu.probe_failed")
+    failed = facts.all("gpu.init_failed")
+    if failed and not facts.has("gpu.off_bus", "gpu.probe_failed") and not lines_by_xid(facts)[79]:
+        yield found("GPU_MISSING", failed, subject=place_of(failed[0]), sure=0.85)
+    if short_of := facts.all("gpu.gres_short"):
+        have, want = short_of[0].number("have") or 0, short_of[0].number("want") or 0
+        yield found("GPU_MISSING", short_of, because=Message.of("doctor.fewer_gpus", n=have, usual=want))
     if lost and not facts.has("gpu.off_bus"):
         named = facts.all("gpu.named")
         yield found(
@@ -212,10 +254,10 @@ def _counts(facts: Facts) -> dict[str, list[tuple[int, Place]]]:
 
 
 def _listings(facts: Facts) -> list[list[Said]]:
-    """The answers of `nvidia-smi -L`; a new one begins where the index falls back."""
+    """The answers of `nvidia-smi -L`, or its table; a new one begins where the index falls back."""
     listings: list[list[Said]] = []
     before: tuple[str, int] = ("", 0)
-    for said in facts.all("gpu.listed"):
+    for said in facts.all("gpu.listed") or facts.all("gpu.row"):
         index = said.number("index") or 0
         if said.file != before[0] or index <= before[1]:
             listings.append([])

@@ -12,8 +12,9 @@ from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, Place, Proof, found,
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 from assay.domain.subject import CLUSTER, Subject
-from assay.formats.ib_tools import Counters, Port
+from assay.formats.ib_tools import Port
 from assay.formats.nccl_log import devices
+from assay.formats.port_counters import Counters
 from assay.formats.sentences import Said
 
 #: Rate of one port of each adapter, by the model that ibstat prints.
@@ -39,6 +40,8 @@ _ERRORS = {
     "ExcessiveBufferOverrunErrors": 1,
 }
 
+#: Most bit errors per bit after correction on a good link; IEEE 802.3 asks for 1e-12.
+MOST_BER = 1e-12
 #: Counters of a RoCE adapter that grow when packets are lost.
 _LOSS = ("out_of_sequence", "packet_seq_err", "rx_discards_phy", "rx_icrc_encapsulated")
 
@@ -47,7 +50,7 @@ def _place(port: Port, line: int, text: str) -> tuple[str, int, str]:
     return port.file, line or port.line, f"{port.device} port {port.port}: {text}"
 
 
-@rule("IB_PORT_DOWN", "IB_LINK_RATE_LOW", reads=("ibstat", "iblinkinfo"))
+@rule("IB_PORT_DOWN", "IB_LINK_RATE_LOW", reads=("ibstat", "iblinkinfo", "shell"))
 def ports(facts: Facts, job: Job) -> Iterator[Finding]:
     """A port against its siblings of the same model and number, and against what its model can do."""
     data = [p for p in facts.ports if (p.link_layer or "InfiniBand") == "InfiniBand" and p.state]
@@ -65,6 +68,22 @@ def ports(facts: Facts, job: Job) -> Iterator[Finding]:
                 "IB_PORT_DOWN",
                 [_place(port, port.state_line, f"State: Down, Physical state: {port.physical}")],
                 subject=Subject("port", f"{port.device}[{port.port}]"),
+            )
+    waiting = [p for p in data if (p.state or "").lower().startswith("init")]
+    for port in waiting:
+        yield found(
+            "IB_PORT_DOWN",
+            [_place(port, port.state_line, f"State: {port.state}, Physical state: {port.physical}")],
+            subject=Subject("port", f"{port.device}[{port.port}]"),
+            sure=0.8,
+            because=Message.of("doctor.port_without_manager"),
+        )
+    netdevs = [s for s in facts.all("ib.netdev") if s["iface"].startswith("ib")]
+    off = [s for s in netdevs if s["state"] == "Down"]
+    if off and len(off) < len(netdevs) and not data:
+        for said in off:
+            yield found(
+                "IB_PORT_DOWN", [said], sure=0.8, subject=Subject("port", f"{said['dev']}[{said['port']}]")
             )
     yield from _slow_ports(up)
     for link in facts.links:
@@ -111,6 +130,25 @@ def _slow_ports(up: list[Port]) -> Iterator[Finding]:
             )
 
 
+@rule("IB_LINK_RATE_LOW", reads=("ibnetdiscover",))
+def slow_cables(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Cables of adapters, and those between switches, against the others of their kind."""
+    for cabling in facts.cablings:
+        adapters = {device.name for device in cabling.devices if device.adapter}
+        for of_adapters in (True, False):
+            cables = [
+                c for c in cabling.cables if c.Bps and (c.a in adapters or c.b in adapters) is of_adapters
+            ]
+            usual, count = Counter(c.Bps for c in cables).most_common(1)[0] if cables else (None, 0)
+            for cable in cables if usual and count * 2 > len(cables) else ():
+                if cable.Bps and usual and cable.Bps < usual:
+                    ends = f"{cable.a}[{cable.a_port}] to {cable.b}[{cable.b_port}]: {cable.rate}"
+                    because = Message.of("doctor.port_below_siblings", rate_Bps=cable.Bps, usual_Bps=usual)
+                    subject = Subject("port", f"{cable.a}[{cable.a_port}]")
+                    place = (cabling.file, cable.line, ends)
+                    yield found("IB_LINK_RATE_LOW", [place], subject=subject, because=because)
+
+
 @rule("IB_LINK_ERRORS", "IB_COUNTER_SATURATED", "IB_CONGESTION", "ROCE_LOSSY", reads=("port counters",))
 def counters(facts: Facts, job: Job) -> Iterator[Finding]:
     """Error counters of ports. A full counter is no rate, and waiting alone is no fault."""
@@ -129,7 +167,7 @@ def counters(facts: Facts, job: Job) -> Iterator[Finding]:
         yield found("IB_COUNTER_SATURATED", full)
     if bad:
         yield found("IB_LINK_ERRORS", bad, sure=0.85, subject=worst)
-    told = facts.all("ib.fabric_error")
+    told = facts.all("ib.fabric_error") + [s for s in facts.all("ib.ber") if float(s["ber"][:12]) > MOST_BER]
     if told:
         yield found("IB_LINK_ERRORS", told, sure=0.8)
     lost = [
@@ -242,7 +280,8 @@ def wrong_gid(facts: Facts, job: Job) -> Iterator[Finding]:
     proof: list[Proof] = []
     proof += [s for s in facts.all("nccl.qp") if s["gid"].upper().startswith("80FE")]
     proof += [s for s in failures if s["local_gid"].lower().startswith("fe80")]
-    proof += [s for s in invalid if s["local"].lower().startswith("fe80") or s["gid_index"]]
+    chosen = bool(job.env.get("NCCL_IB_GID_INDEX"))
+    proof += [s for s in invalid if s["local"].lower().startswith("fe80") or s["gid_index"] or chosen]
     proof += [
         (g.file, g.line, g.text)
         for g in facts.gids

@@ -37,9 +37,11 @@ _CHECKPOINT = re.compile(r"save_checkpoint|checkpoint|torch/serialization|^save\
 )
 def where_ranks_are(facts: Facts, job: Job) -> Iterator[Finding]:
     """The root of a hang is the rank that waits for nobody: dead, stopped, or busy with something else."""
-    ranks = _main_processes(facts.live)
-    if not ranks:
-        return
+    for name in dict.fromkeys(one.job for one in facts.live):
+        yield from _of_job(_main_processes([one for one in facts.live if one.job == name]), facts)
+
+
+def _of_job(ranks: dict[int, LiveRank], facts: Facts) -> Iterator[Finding]:
     stopped = [one for one in ranks.values() if one.state in "TtZX"]
     for one in stopped:
         yield found(
@@ -62,7 +64,7 @@ def where_ranks_are(facts: Facts, job: Job) -> Iterator[Finding]:
             because=Message.of("doctor.live_gone", ranks=", ".join(map(str, gone)), world=world),
         )
     seen = [one for one in ranks.values() if one.frames and one not in stopped]
-    away = [one for one in seen if not _waits(one)]
+    away = [one for one in seen if not waits(one)]
     if stopped or gone or len(away) * 2 > len(seen):
         return
     if not away:
@@ -105,7 +107,8 @@ def _main_processes(live: Sequence[LiveRank]) -> dict[int, LiveRank]:
     return dict(sorted(ranks.items()))
 
 
-def _waits(one: LiveRank) -> bool:
+def waits(one: LiveRank) -> bool:
+    """Whether its stack is inside of a collective or a send or receive."""
     return any(_COLLECTIVE.match(frame) for frame in one.frames[:12])
 
 

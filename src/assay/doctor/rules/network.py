@@ -169,6 +169,9 @@ def nics_in_one_subnet(facts: Facts, job: Job) -> Iterator[Finding]:
         if not _VIRTUAL.match(said["iface"]) and not said["iface"].startswith("ib"):
             prefix = _prefix(said["addr"], said["bits"])
             groups[said.file, prefix][said["iface"]] = (said.file, said.line, said.text)
+    for iface, prefix, said in _configured(facts):
+        if not _VIRTUAL.match(iface) and not iface.startswith("ib"):
+            groups[said.file, prefix][iface] = (said.file, said.line, said.text)
     for gid in facts.gids:
         if gid.ipv4:
             groups[gid.file, _prefix(gid.ipv4, "24")][gid.device] = (gid.file, gid.line, gid.text)
@@ -190,6 +193,21 @@ def nics_in_one_subnet(facts: Facts, job: Job) -> Iterator[Finding]:
                 because=Message.of("doctor.one_subnet", prefix=prefix, interfaces=", ".join(sorted(names))),
             )
             return
+
+
+def _configured(facts: Facts) -> Iterator[tuple[str, str, Said]]:
+    """(interface, prefix, line) of `ip route` and of `ifconfig`, which names the interface a line earlier."""
+    for said in facts.all("net.route"):
+        yield said["iface"], _prefix(said["net"], said["bits"]), said
+    heads = facts.all("net.flags")
+    for said in facts.all("net.netmask"):
+        above = [h for h in heads if h.file == said.file and h.line < said.line]
+        try:
+            prefix = str(ipaddress.ip_network(f"{said['addr']}/{said['mask']}", strict=False))
+        except ValueError:
+            continue
+        if above:
+            yield above[-1]["iface"], prefix, said
 
 
 def _prefix(address: str, bits: str) -> str:

@@ -31,6 +31,9 @@ _PCIE_PRODUCT = re.compile(
 _NVL_PRODUCT = re.compile(r"\bNVL\b")
 #: PCI device ids of cards that are sold for a bridge: H100 NVL, H200 NVL.
 _NVL_IDS = {"2321", "233b"}
+#: PCI device ids of cards that come without NVLink or need a bridge for it: T4, A100, A30, A40, A10, L4,
+#: L40, L40S, H100 PCIe; from the PCI ID repository.
+_PCIE_IDS = {"1eb8", "20b5", "20f1", "20b7", "2235", "2236", "27b8", "26b5", "26b9", "2331"}
 
 
 @rule("NVLINK_FABRIC_ERROR", reads=("kernel log", "shell", "nvlink"))
@@ -97,8 +100,14 @@ def _told_by_dcgm(facts: Facts, job: Job) -> Iterator[Finding]:
         if "NvLink link" in d.warning and "down" in d.warning
     ]
     if told:
-        fitted = not job.products or not all(_PCIE_PRODUCT.search(name) for name in job.products)
+        ids = _device_ids(facts)
+        pcie = all(_PCIE_PRODUCT.search(name) for name in job.products) if job.products else ids <= _PCIE_IDS
+        fitted = not pcie or not (job.products or ids)
         yield found("NVLINK_DOWN" if fitted else "NVLINK_NOT_FITTED", told, sure=0.8 if fitted else PROVEN)
+
+
+def _device_ids(facts: Facts) -> set[str]:
+    return {i.lower() for s in facts.all("dcgm.device_ids") for i in s["ids"].split(",") if i}
 
 
 def _up(one: NvlinkGpu) -> int:
@@ -109,7 +118,7 @@ def _of_product(product: str, group: list[NvlinkGpu], facts: Facts, job: Job) ->
     most = max(_up(one) for one in group)
     name = product or next(iter(job.products), "")
     if most == 0:
-        ids = {i.lower() for s in facts.all("dcgm.device_ids") for i in s["ids"].split(",")}
+        ids = _device_ids(facts)
         bridged = bool(ids & _NVL_IDS) or bool(_NVL_PRODUCT.search(name))
         if not bridged and (_PCIE_PRODUCT.search(name) or (not name and not _has_fabric(facts))):
             known = bool(_PCIE_PRODUCT.search(name))
@@ -185,7 +194,7 @@ def _links_of_tables(facts: Facts) -> Iterator[Finding]:
 )
 def fabric_manager(facts: Facts, job: Job) -> Iterator[Finding]:
     """CUDA 802, a multicast that cannot be bound, and what the fabric manager's unit says."""
-    off, on = facts.all("fm.inactive", "fm.failed"), facts.all("fm.active")
+    off, on = facts.all("fm.inactive", "fm.failed", "fm.mismatch"), facts.all("fm.active")
     binds = facts.all("nccl.nvls_bind")
     not_ready = [s for s in facts.all("cuda.not_initialised") if "Multicast" not in s.text]
     if binds:
@@ -198,6 +207,8 @@ def fabric_manager(facts: Facts, job: Job) -> Iterator[Finding]:
             yield found("FABRIC_MANAGER_DOWN", [*off, *binds], sure=sure)
     elif not_ready:
         yield found("FABRIC_MANAGER_DOWN", [*not_ready, *off], sure=PROVEN if off else 0.6 if on else 0.85)
+    elif facts.has("fm.mismatch"):
+        yield found("FABRIC_MANAGER_DOWN", off)
     elif (
         off
         and any("fabricmanager" in c.text or "fabric" in c.text for c in facts.commands)

@@ -10,7 +10,7 @@ from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, Place, Proof, found,
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 from assay.domain.subject import Subject
-from assay.formats.ib_tools import PciDevice
+from assay.formats.lspci import PciDevice
 from assay.formats.nccl_log import Channel
 from assay.formats.nvidia_smi import SmiGpu
 from assay.formats.sentences import Said
@@ -54,7 +54,7 @@ def iommu(facts: Facts, job: Job) -> Iterator[Finding]:
         )
 
 
-@rule("PCIE_LINK_DEGRADED", reads=("nvidia-smi -q", "lspci"))
+@rule("PCIE_LINK_DEGRADED", reads=("nvidia-smi -q", "lspci", "kernel log"))
 def pcie_link(facts: Facts, job: Job) -> Iterator[Finding]:
     """A link below what both ends can do. A slow link of an idle GPU saves power and is no fault."""
     slow: dict[str, list[Place]] = {}
@@ -70,6 +70,10 @@ def pcie_link(facts: Facts, job: Job) -> Iterator[Finding]:
             slow.setdefault(key, []).extend(lines)
     for busid, lines in slow.items():
         yield found("PCIE_LINK_DEGRADED", lines, subject=gpu(busid) if busid else node(None))
+    for said in facts.all("pcie.limited"):
+        if float(said["speed"][:6]) * int(said["width"][:3]) < 0.8 * float(said["able"][:9]):
+            subject = Subject("port", said["busid"])
+            yield found("PCIE_LINK_DEGRADED", [said], subject=subject, sure=0.85)
 
 
 def _is_loaded(one: SmiGpu) -> bool:

@@ -25,7 +25,7 @@ TABLE: tuple[tuple[str, tuple[str, ...], str, float], ...] = (
     ("SW_DRIVER_LIB_MISMATCH", ("sw.lib_mismatch",), "shell", PROVEN),
     ("CFG_RCCL_KERNEL_PARAMS", ("rccl.kernel_params",), "nccl log", PROVEN),
     ("GPU_ECC_UNCORRECTABLE", ("cuda.ecc",), "torch log", PROVEN),
-    ("APP_SHAPE_MISMATCH", ("torch.fingerprint",), "torch log", PROVEN),
+    ("APP_SHAPE_MISMATCH", ("torch.fingerprint", "torch.shapes"), "torch log", PROVEN),
 )
 
 

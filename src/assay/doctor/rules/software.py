@@ -9,6 +9,7 @@ from assay.doctor.facts import Facts, Job, version
 from assay.doctor.registry import LIKELY, PROVEN, found, node, rule
 from assay.domain.finding import Finding
 from assay.domain.message import Message
+from assay.formats.sentences import Said
 
 _GPU_CODE = re.compile(r"nccl\w+")
 
@@ -16,12 +17,28 @@ _GPU_CODE = re.compile(r"nccl\w+")
 @rule("SW_NCCL_VERSION_CONFLICT", reads=("nccl log", "torch log", "shell"))
 def nccl_versions(facts: Facts, job: Job) -> Iterator[Finding]:
     """Two NCCLs where there must be one: in one process, or between the ranks."""
-    direct = facts.all("sw.undefined_symbol", "nccl.version_mismatch")
+    direct = facts.all("sw.undefined_symbol", "nccl.version_mismatch", "sw.nccl_mismatch")
     packages = {s["name"]: s for s in facts.all("sw.nccl_package")}
     if direct:
         yield found("SW_NCCL_VERSION_CONFLICT", [*direct, *packages.values()])
     elif len(packages) > 1:
         yield found("SW_NCCL_VERSION_CONFLICT", list(packages.values()), sure=LIKELY)
+    elif mixed := _versions_of_one_job(facts):
+        yield found("SW_NCCL_VERSION_CONFLICT", mixed, sure=0.85)
+
+
+def _versions_of_one_job(facts: Facts) -> list[Said]:
+    """Hosts that are in one communicator and print different versions."""
+    by_host = {s.host: s for s in facts.all("nccl.version") if s.host}
+    groups: dict[str, set[str]] = {}
+    for said in facts.all("nccl.comm"):
+        if said["id"] and said.host in by_host:
+            groups.setdefault(said["id"], set()).add(said.host or "")
+    for hosts in groups.values():
+        lines = [by_host[host] for host in sorted(hosts)]
+        if len({s["version"] for s in lines}) > 1:
+            return lines
+    return []
 
 
 @rule("SW_NCCL_KNOWN_BUG", "SW_RCCL_REGRESSION", reads=("nccl log",))
@@ -86,6 +103,7 @@ def shared_memory(facts: Facts, job: Job) -> Iterator[Finding]:
     if lines:
         yield found("STO_SHM_TOO_SMALL", [*lines, *mounts[:1]], subject=node(lines[0].host))
     elsewhere = [s for s in facts.all("shm.no_space") if s not in no_space and s.pid is None]
+    elsewhere += facts.all("disk.quota")
     if elsewhere:
         yield found("DISK_FULL", elsewhere, sure=0.8)
     if full and not stale and not lines:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from assay.doctor.facts import Facts, Job
 from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, found, rule
+from assay.doctor.rules.live import waits
 from assay.doctor.wait_for import WaitFor, wait_for
 from assay.domain.finding import Finding
 from assay.domain.message import Message
@@ -20,6 +21,7 @@ def dumps(facts: Facts, job: Job) -> Iterator[Finding]:
     if not facts.dumps:
         return
     waiting = {s.rank for s in facts.all("gloo.timeout", "torch.timeout") if s.rank is not None}
+    waiting |= {one.rank for one in facts.live if waits(one)}
     graph = wait_for(facts.dumps, waiting=waiting)
     place = {dump.rank: (dump.file, dump.line) for dump in facts.dumps}
     if graph.mismatch is not None:
@@ -146,14 +148,14 @@ def late_rank(facts: Facts, job: Job) -> Iterator[Finding]:
 
 def _straggler(traces: Sequence[Trace]) -> tuple[Trace, float, float] | None:
     """The rank that is last in most collectives, with its share and the seconds that the others waited."""
-    ranked = [t for t in traces if t.rank is not None and t.collectives]
-    count = min((len(t.collectives) for t in ranked), default=0)
+    ranked = [t for t in traces if t.rank is not None and t.collectives_s]
+    count = min((len(t.collectives_s) for t in ranked), default=0)
     if len(ranked) < 3 or count < 4:
         return None
     votes: Counter[int] = Counter()
     lost_s, judged = 0.0, 0
     for index in range(count):
-        times = [t.collectives[index][2] for t in ranked]
+        times = [t.collectives_s[index] for t in ranked]
         least = min(times)
         usual = sorted(times)[len(times) // 2]
         if usual - least > 0.1 * usual:

@@ -166,6 +166,11 @@ _ERAS: Mapping[tuple[int, int], _Era] = {
 _NVLS_REACH = (0.0, 0.0, 0.85, 0.74)
 
 
+def hop_us(algorithm: str, protocol: str, link: str) -> float:
+    """NCCL's own figure for one step over `link`: nvlink, pcie or net."""
+    return _HARDWARE[link][algorithm][PROTOCOLS.index(protocol)]
+
+
 def _era(version: tuple[int, int]) -> _Era:
     return _ERAS[max((known for known in _ERAS if known <= version), default=min(_ERAS))]
 

@@ -88,10 +88,5 @@ def finding(
 
 
 def _evidence(fact: Fact) -> Evidence:
-    file, _, tail = fact.source.rpartition(":")
     said = show(fact.value, fact.unit) if fact.value is not None else f"not read: {fact.reason}"
-    return Evidence(
-        file=file if tail.isdecimal() and file else fact.source,
-        line=int(tail) if tail.isdecimal() and file else None,
-        text=f"{fact.key} of {fact.subject}: {said}",
-    )
+    return Evidence.at(fact.source, f"{fact.key} of {fact.subject}: {said}")

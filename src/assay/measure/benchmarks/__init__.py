@@ -4,14 +4,17 @@
 ORDER = (
     "environment",
     "gemm",
+    "bitwise",
     "memory",
     "kernels",
     "host_device",
     "peer",
     "pairs",
+    "pairs_alone",
     "collectives",
     "clock",
     "storage",
     "checkpoint",
     "training",
+    "soak",
 )

@@ -42,6 +42,9 @@ def checkpoint(context: Context) -> None:
         total_bytes = context.world * _TENSORS * _items(context) * _ITEM_BYTES
         if context.rank == 0 and reason is None:
             reason = _no_room(folder, total_bytes)
+        context.barrier()
+        if context.agree(float(folder.is_dir()), "min") == 0.0 and reason is None and context.rank == 0:
+            reason = "the nodes see no folder in common: let --out lie on storage that all of them share"
         if context.agree(float(reason is not None)):
             _not_measured(context, reason)
             return

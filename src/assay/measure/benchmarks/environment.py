@@ -24,6 +24,7 @@ _PER_RANK = ("cpu.affinity", "cpu.quota_cores", "cpu.effective_cores")
     summary="inventory of every machine and what each rank was given",
     yields=("gpu.name", "gpu.count", "software.<name>.version"),
     once=True,
+    wave="inventory",
 )
 def environment(context: Context) -> None:
     """Facts only: of the node by its first rank, of each rank by itself, so that differences show.

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.measure.context import Context
-from assay.measure.gpu_sampler import device_of, link_facts, watched
+from assay.measure.gpu_sampler import while_watched
+from assay.measure.node import turns_in_node
 from assay.measure.registry import benchmark
 from assay.measure.timing import Windows, windows
-from assay.probe.nvml import Nvml, NvmlError
 
 #: Rounding of one product and of the result, by dtype: half the spacing of numbers near 1.
 _EPSILON = {"fp32": 2.0**-24, "tf32": 2.0**-11, "fp16": 2.0**-11, "bf16": 2.0**-8, "fp8": 2.0**-4}
@@ -28,11 +28,12 @@ _CHECKED = 8
         "gpu.power",
         "gpu.temperature",
     ),
+    wave="card",
 )
 def gemm(context: Context) -> None:
     """Per dtype: the fixed shape alone and with all ranks at once, and the best of a list of shapes."""
     for dtype in context.settings["dtypes"]:
-        reason = _unsupported(dtype, context)
+        reason = unsupported(dtype, context)
         if reason:
             context.missing(f"gemm.{dtype}.rate", "FLOP/s", reason)
             continue
@@ -43,14 +44,16 @@ def gemm(context: Context) -> None:
 
 
 def _fixed_shape(context: Context, dtype: str, m: int, n: int, k: int) -> None:
-    product = _Product(context, dtype, m, n, k)
+    product = Product(context, dtype, m, n, k)
     recipe = _recipe(context, f"{m}x{n}x{k}")
-    for turn in range(context.world):
+    for turn in range(turns_in_node(context)):
         context.barrier()
-        if turn == context.rank:
+        if turn == context.local_rank:
             alone = product.time(context, share=0.5)
     context.barrier()
-    together = _watched(context, product, recipe | {"load": "all", "dtype": dtype})
+    together = while_watched(
+        context, recipe | {"load": "all", "dtype": dtype}, lambda: product.time(context, share=1.0)
+    )
     context.require_everywhere(product.is_right(), f"the {dtype} product does not match its reference")
     for load, result in (("alone", alone), ("all", together)):
         context.record(
@@ -71,29 +74,11 @@ def _fixed_shape(context: Context, dtype: str, m: int, n: int, k: int) -> None:
     )
 
 
-def _watched(context: Context, product: _Product, recipe: dict[str, str | int | float]) -> Windows:
-    """All ranks at once, with clock, power and temperature beside the rate where there is a GPU."""
-    if not context.on_gpu:
-        return product.time(context, share=1.0)
-    try:
-        with Nvml() as nvml:
-            device = device_of(nvml, context)
-            with watched(context, device) as sampler:
-                result = product.time(context, share=1.0)
-                link_facts(context, device)
-            sampler.record(context, recipe)
-            return result
-    except NvmlError as error:
-        for quantity, unit in (("gpu.sm_clock", "Hz"), ("gpu.power", "W"), ("gpu.temperature", "degC")):
-            context.missing(quantity, unit, error.what, recipe=recipe | {"statistic": "median"})
-        return product.time(context, share=1.0)
-
-
 def _best_shape(context: Context, dtype: str) -> None:
     """The best rate over the listed shapes, each for a few windows, all ranks at once."""
     best, best_shape = 0.0, ""
     for m, n, k in context.settings["search"]:
-        product = _Product(context, dtype, m, n, k)
+        product = Product(context, dtype, m, n, k)
         context.barrier()
         rate = product.flop / product.time(context, share=0.25).median_s
         context.require_everywhere(product.is_right(), f"the {dtype} product does not match its reference")
@@ -110,7 +95,7 @@ def _best_shape(context: Context, dtype: str) -> None:
     context.event("best_shape", best_shape, dtype=dtype)
 
 
-class _Product:
+class Product:
     """A times B into C, filled with normal random numbers: zeros or ones draw less power and clock higher."""
 
     def __init__(self, context: Context, dtype: str, m: int, n: int, k: int) -> None:
@@ -135,6 +120,17 @@ class _Product:
             warmup_s=settings["warmup_s"] * share,
             sync=context.sync_function(),
         )
+
+    def multiply(self) -> None:
+        """One product, for a load."""
+        self._run()
+
+    def again(self) -> Any:
+        """The result of one more product; nothing of the last one is left in it."""
+        if (last := self._output()) is not None:
+            last.zero_()
+        self._run()
+        return self._output()
 
     def is_right(self) -> bool:
         """Compare some rows and columns of the last result with the product in double precision.
@@ -165,7 +161,7 @@ def _multiply(dtype: str, a: Any, b: Any) -> tuple[Callable[[], object], Callabl
         def scaled() -> None:
             last["c"] = torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
 
-        return scaled, lambda: last["c"]
+        return scaled, lambda: last.get("c")
     c = torch.empty(a.shape[0], b.shape[1], dtype=a.dtype, device=a.device)
     allow = dtype == "tf32"
 
@@ -191,7 +187,7 @@ def torch_dtype(dtype: str) -> Any:
     return getattr(torch, names[dtype])
 
 
-def _unsupported(dtype: str, context: Context) -> str | None:
+def unsupported(dtype: str, context: Context) -> str | None:
     """Why this device cannot multiply this dtype at a rate worth measuring, or None."""
     import torch
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from assay.measure.context import Context
+from assay.measure.node import turns_in_node
 from assay.measure.registry import benchmark
 from assay.measure.timing import Windows, event_windows
 
@@ -16,18 +17,19 @@ _DIRECTIONS = ("h2d", "d2h")
     summary="pinned host memory to the GPU and back",
     yields=tuple(f"host_device.{direction}.bandwidth" for direction in _DIRECTIONS),
     needs_gpu=True,
+    wave="card",
 )
 def host_device(context: Context) -> None:
-    """Each direction by itself, each rank in turn and then all ranks at once."""
+    """Each direction by itself, each rank of a node in turn and then all ranks at once."""
     if not context.on_gpu:
         for direction in _DIRECTIONS:
             context.missing(f"host_device.{direction}.bandwidth", "B/s", "no GPU")
         return
     buffers = _Buffers(context)
     for direction in _DIRECTIONS:
-        for turn in range(context.world):
+        for turn in range(turns_in_node(context)):
             context.barrier()
-            if turn == context.rank:
+            if turn == context.local_rank:
                 alone = buffers.time(context, direction, share=0.5)
         context.barrier()
         together = buffers.time(context, direction, share=1.0)

@@ -1,4 +1,4 @@
-"""Memory-bound kernels of a training step: optimizer, softmax with cross-entropy, elementwise chain."""
+"""Kernels of a training step: optimizer, softmax with cross-entropy, elementwise chain, linear layers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ class _Kernel:
 
 @benchmark(
     "kernels",
-    summary="optimizer step, softmax with cross-entropy, elementwise chain",
+    summary="optimizer step, softmax with cross-entropy, elementwise chain, linear layers",
     yields=("kernel.<name>.time", "kernel.<name>.bandwidth"),
+    wave="card",
 )
 def kernels(context: Context) -> None:
     """Each kernel in sustained windows with all ranks at once; bytes moved are those of eager PyTorch.
@@ -45,8 +46,10 @@ def kernels(context: Context) -> None:
     cross_entropy, forward and backward: logits read, log-probabilities written; backward writes and reads
     their gradient, reads them, writes the logits' gradient: 6 passes.
     elementwise, residual + gelu(x + bias): three kernels, 4 reads and 3 writes: 7 passes.
+    linear, forward and backward of two layers as training runs them, with new memory for every result: each
+    weight, input and output, or its gradient, is read or written 3 times.
     """
-    for make in (_adamw, _cross_entropy, _elementwise):
+    for make in (_adamw, _cross_entropy, _elementwise, _linear):
         _measure(context, make(context))
 
 
@@ -208,6 +211,49 @@ def _elementwise(context: Context) -> _Kernel:
         moved_bytes=7.0 * kind.itemsize * rows * columns,
         is_right=is_right,
         recipe={"chain": "bias+gelu+residual"},
+    )
+
+
+def _linear(context: Context) -> _Kernel:
+    """tokens × width through width → 4·width → width, in the precision that the training benchmark uses."""
+    import torch
+
+    rows, width = context.settings["tokens"], context.settings["width"]
+    dtype = "bf16" if context.on_gpu else "fp32"
+    up, down = (
+        torch.nn.Linear(*sides).to(context.device) for sides in ((width, 4 * width), (4 * width, width))
+    )
+    x = _normal(context, rows, width).requires_grad_()
+    seed = _normal(context, rows, width).to(torch_dtype(dtype))
+    last: dict[str, Any] = {}
+
+    def run() -> None:
+        for tensor in (x, *up.parameters(), *down.parameters()):
+            tensor.grad = None
+        with torch.autocast(x.device.type, torch_dtype("bf16"), enabled=context.on_gpu):
+            last["y"] = down(up(x))
+        last["y"].backward(seed)
+
+    def is_right() -> bool:
+        """Some rows of the result and of the input's gradient in double precision, over their deviation."""
+        where = torch.linspace(0, rows - 1, _CHECKED).long().to(context.device)
+        with torch.no_grad():
+            wide = x[where].double() @ up.weight.double().t() + up.bias.double()
+            expected = wide @ down.weight.double().t() + down.bias.double()
+            gradient = seed[where].double() @ down.weight.double() @ up.weight.double()
+        return all(
+            _close(found.double() / wanted.std(), wanted / wanted.std(), _TOLERANCE[dtype])
+            for found, wanted in ((last["y"][where], expected), (x.grad[where], gradient))
+        )
+
+    return _Kernel(
+        name="linear",
+        dtype=dtype,
+        shape=f"{rows}x{width}x{4 * width}",
+        run=run,
+        moved_bytes=3.0 * torch_dtype(dtype).itemsize * (6 * rows * width + 8 * width**2),
+        is_right=is_right,
+        recipe={"pass": "forward+backward"},
     )
 
 

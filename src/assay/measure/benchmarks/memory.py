@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.measure.context import Context
-from assay.measure.node import memory_available_bytes
+from assay.measure.node import memory_available_bytes, turns_in_node
 from assay.measure.registry import benchmark
 from assay.measure.timing import Windows, windows
 
@@ -27,6 +27,7 @@ _ARRAYS = {"copy": 2, "triad": 3}
     "memory",
     summary="device memory bandwidth: copy and triad",
     yields=("memory.<pattern>.bandwidth",),
+    wave="card",
 )
 def memory(context: Context) -> None:
     """Copy (a = b) and triad (a = b + s·c) in single precision: bytes of the arrays passed over a second."""
@@ -39,9 +40,9 @@ def memory(context: Context) -> None:
     window_s = context.settings["window_s"]
     recipe = {"bytes": array_bytes, "statistic": "median", "window_s": window_s} | context.host_threads()
     for pattern in _ARRAYS:
-        for turn in range(context.world):
+        for turn in range(turns_in_node(context)):
             context.barrier()
-            if turn == context.rank:
+            if turn == context.local_rank:
                 alone = arrays.time(context, pattern, share=0.5)
         context.barrier()
         together = arrays.time(context, pattern, share=1.0)

@@ -16,6 +16,7 @@ from assay.measure.registry import benchmark
     summary="every pair of nodes: each direction, both at once, latency",
     yields=("peer.bandwidth", "peer.bidirectional_bandwidth", "peer.latency"),
     needs_nodes=True,
+    wave="pair",
 )
 def pairs(context: Context) -> None:
     """Round by round: measure this node's pair, prove every payload of the round, record."""
@@ -26,15 +27,19 @@ def pairs(context: Context) -> None:
                 quantity, unit, "one node has no other", recipe={"span": "nodes"}, subject="cluster"
             )
     for round_ in disjoint_rounds(firsts):
-        mine = next((pair for pair in round_ if context.rank in pair), None)
-        measured = None
-        if mine:
-            names = {rank: context.hosts[rank] for rank in mine}
-            measured = Pair(context, *mine, names, recipe={"span": "nodes"})
-        right = measured.measure() if measured else True
-        context.require_everywhere(right, "a message between two nodes did not arrive as it was sent")
-        if measured:
-            measured.record()
+        measure_pair(context, next((pair for pair in round_ if context.rank in pair), None), load="round")
+
+
+def measure_pair(context: Context, pair: tuple[int, int] | None, *, load: str) -> None:
+    """This rank's pair (None where it has none in this round): measure, prove on all ranks, record."""
+    measured = None
+    if pair:
+        names = {rank: context.hosts[rank] for rank in pair}
+        measured = Pair(context, *pair, names, recipe={"span": "nodes", "load": load})
+    right = measured.measure() if measured else True
+    context.require_everywhere(right, "a message between two nodes did not arrive as it was sent")
+    if measured:
+        measured.record()
 
 
 def first_ranks(context: Context) -> list[int]:

@@ -28,6 +28,7 @@ Recipe = dict[str, RecipeParam]
     "peer",
     summary="every pair of ranks in a node: each direction, both at once, latency",
     yields=("peer.bandwidth", "peer.bidirectional_bandwidth", "peer.latency"),
+    wave="node",
 )
 def peer(context: Context) -> None:
     """Round by round: measure this rank's pair, prove every payload of the round, record."""
@@ -82,6 +83,7 @@ class Pair:
         self._names = names
         self._recipe = recipe
         self._ends = (self._names[low], self._names[high])
+        self._leaves_node = context.hosts[low] != context.hosts[high]
         size = context.settings["bytes"]
         self._sent = _payload(context, context.rank, self._other, size)
         self._expected = _payload(context, self._other, context.rank, size)
@@ -190,9 +192,14 @@ class Pair:
         self._laps(work, 10)
         return self._laps(work, self._context.settings["pings"])
 
+    def _count(self) -> None:
+        if self._leaves_node:
+            self._context.must_leave_bytes += self._sent.numel()
+
     def _send(self) -> None:
         import torch.distributed as dist
 
+        self._count()
         dist.send(self._sent, self._other)
 
     def _receive(self) -> None:
@@ -201,6 +208,7 @@ class Pair:
         dist.recv(self._received, self._other)
 
     def _exchange(self) -> None:
+        self._count()
         exchange(self._sent, self._other, self._received, self._other)
 
 

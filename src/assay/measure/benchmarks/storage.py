@@ -46,7 +46,11 @@ class _Found:
 
 
 @benchmark(
-    "storage", summary="4 KiB random reads and sequential transfers", yields=tuple(_YIELDS), needs=("fio",)
+    "storage",
+    summary="4 KiB random reads and sequential transfers",
+    yields=tuple(_YIELDS),
+    needs=("fio",),
+    wave="node",
 )
 def storage(context: Context) -> None:
     """The first rank of each node runs fio, with one job and then as many as the node has ranks.

@@ -37,6 +37,7 @@ _MEMORY_SHARE = 0.8
         "training.exposed_communication",
         "training.scaling_efficiency",
     ),
+    from_nothing=True,
 )
 def training(context: Context) -> None:
     """All ranks first, which tells when the cluster is ready to train, then ever smaller groups.

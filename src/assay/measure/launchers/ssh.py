@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +23,9 @@ from assay.measure.remote import RemoteCrew, members_of
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 {host}"
 #: What runs on each host; its standard input and output are the channel.
 _REMOTE = "{python} -m assay.api.host_agent {address} {ranks}"
+
+#: How long agents may take to end once the run is over.
+_PARTING_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,14 +157,18 @@ class HostsReception:
         return RemoteCrew(members_of(joined), inbox=self.inbox, missing=missing)
 
     def close(self) -> None:
-        """End the agents' connections; they end with them."""
+        """End the agents' connections; they end with them, and what does not is killed."""
         for process in self._processes.values():
-            for pipe in (process.stdin, process.stdout):
-                if pipe:
-                    with contextlib.suppress(OSError):
-                        pipe.close()
+            if process.stdin:
+                with contextlib.suppress(OSError):
+                    process.stdin.close()
+        end = time.monotonic() + _PARTING_S
+        for process in self._processes.values():
             try:
-                process.wait(timeout=5)
+                process.wait(timeout=max(0.1, end - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
+                # With all that it started: whoever holds the other end of the pipe would hold up its reader.
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+            if process.stdout:
+                process.stdout.close()

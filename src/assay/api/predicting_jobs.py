@@ -1,0 +1,105 @@
+"""`assay predict --workload halo3d …`: a job of phases on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from assay.api.clusters import read_cluster
+from assay.catalog.jobs import job, job_ids
+from assay.codec.document import read_document
+from assay.codec.job import load_job, parameter_value
+from assay.domain.cluster import Cluster
+from assay.domain.job import Job, PublishedRun
+from assay.errors import InputError, unknown_name
+from assay.fabric.failures.impact import Conditions, Impact, impact
+from assay.predict.fabric_network import FabricNetwork
+from assay.predict.impaired import ImpairedNetwork
+from assay.predict.jobs.price import JobPrediction, ScalingPoint, predict_job, scaling, settings
+from assay.predict.network import LinkNetwork, Network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictedJob:
+    """A job's step on a cluster, how it scales, and public figures with what the model says to them.
+
+    `weak` is empty where nothing grows.
+    """
+
+    cluster: Cluster
+    prediction: JobPrediction
+    strong: tuple[ScalingPoint, ...]
+    weak: tuple[ScalingPoint, ...]
+    published: tuple[tuple[PublishedRun, float | None], ...]
+    impact: Impact | None = None
+    healthy_s: float | None = None
+
+
+def is_job(said: str) -> bool:
+    """Whether a workload's name or file is a job of phases and not a language model."""
+    path = Path(said)
+    if path.suffix in (".yaml", ".yml", ".toml") and path.is_file():
+        return "phases" in read_document(path).data
+    return said.strip().lower() in job_ids()
+
+
+def predict_named_job(
+    system: str, nodes: int, workload: str, said: Sequence[str], conditions: Conditions | None = None
+) -> PredictedJob:
+    """The step of a job on `nodes` nodes; `said` are parameters as `name=value`. Raises `InputError`.
+
+    `conditions` are what is wrong on all of them; smaller numbers of nodes are of the healthy fabric.
+    """
+    path = Path(workload)
+    found = load_job(path) if path.is_file() else job(workload)
+    built = read_cluster(system).of(nodes)
+    values = settings(found, _values(found, said))
+    grows = any(parameter.grows for parameter in found.parameters)
+    network = network_of(built)
+    harm = impact(built, conditions) if conditions is not None and conditions.any else None
+    healthy = predict_job(found, built, values, network)
+    result = healthy
+    if harm is not None:
+        result = predict_job(
+            found, built, values, ImpairedNetwork(network, harm.slowdown), gpu_part=harm.gpu_part
+        )
+    return PredictedJob(
+        cluster=built,
+        prediction=result,
+        impact=harm,
+        healthy_s=None if harm is None else healthy.step_s,
+        strong=scaling(found, built, values, network_of, weak=False),
+        weak=scaling(found, built, values, network_of, weak=True) if grows else (),
+        published=tuple((run, _modelled_s(found, run)) for run in found.published),
+    )
+
+
+def network_of(cluster: Cluster) -> Network:
+    """The fabric's model; rings over plain links where NCCL has none for the node."""
+    gpu = cluster.node.gpu
+    return FabricNetwork(cluster) if gpu is not None and gpu.vendor == "NVIDIA" else LinkNetwork.of(cluster)
+
+
+def _values(found: Job, said: Sequence[str]) -> dict[str, float]:
+    units = {parameter.name: parameter.unit for parameter in found.parameters}
+    values: dict[str, float] = {}
+    for pair in said:
+        name, equals, text = pair.partition("=")
+        name = name.strip()
+        if not equals:
+            raise InputError(f"{pair!r} sets nothing", fix="write --set name=value")
+        if name not in units:
+            raise unknown_name(f"parameter of {found.id}", name, units)
+        values[name] = parameter_value(text.strip(), units[name], f"--set {name}")
+    return values
+
+
+def _modelled_s(found: Job, run: PublishedRun) -> float | None:
+    """What the model says for a published run, on the shipped system nearest to it; None without one."""
+    if not run.cluster:
+        return None
+    system = read_cluster(run.cluster)
+    cluster = system.of(-(-run.gpus // len(system.node.gpus)))
+    values: Mapping[str, float] = settings(found, _values(found, run.set.split(",") if run.set else []))
+    return predict_job(found, cluster, values, network_of(cluster)).step_s

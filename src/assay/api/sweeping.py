@@ -1,0 +1,307 @@
+"""`assay plan sweep`: a grid done in pieces on a process pool or on Dask, into CSV or Parquet.
+
+Every finished piece is a file of its own beside the output, written in one step: a sweep that is stopped, or
+whose workers die, goes on where it was.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import multiprocessing
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay.api.clusters import read_cluster
+from assay.api.planning import JobOptions, find_job, fixed_axes
+from assay.api.predicting import PredictOptions, predict_step
+from assay.catalog.faults import failure_rate
+from assay.codec.sweep import load_sweep
+from assay.errors import AssayError, EnvironmentLackError, InputError
+from assay.plan.ranking import rank
+from assay.plan.reliability import Job, Restart, best_interval_s, goodput_frac
+from assay.plan.sweep import AXES, RESULTS, Piece, Point, Row, failed, pieces, points
+from assay.predict.prediction import Prediction
+
+Progress = Callable[[int, int], None]
+
+#: Points of a piece: long enough to be worth the way to a worker, short enough to be lost.
+PIECE = 4
+#: A piece whose worker died is tried again alone; one that then kills its worker so often is given up.
+_TRIES_ALONE = 2
+_DAY_S = 86400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """What a sweep wrote: rows in all, those with an error, points found done already, and workers that were
+    lost."""
+
+    file: Path
+    rows: int
+    errors: int
+    done_before: int
+    workers_lost: int
+
+
+def sweep(
+    source: Path,
+    out: Path,
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    piece: int = PIECE,
+    progress: Progress | None = None,
+) -> Swept:
+    """Do the grid of a file; `out` ends in .csv or .parquet. Rows stand in the grid's order, whoever did
+    them.
+
+    Raises `InputError` for the file, and `EnvironmentLackError` where Parquet or Dask is not installed.
+    """
+    write = _writer(out)
+    every = points(load_sweep(source).axes)
+    beside = str(source.resolve().parent)
+    todo = pieces([_placed(point, beside) for point in every], piece)
+    folder = out.with_name(out.name + ".parts")
+    folder.mkdir(parents=True, exist_ok=True)
+    held = {one.key: rows for one in todo if (rows := _read_part(folder, one)) is not None}
+    before = sum(len(rows) for rows in held.values())
+    left = [one for one in todo if one.key not in held]
+    lost = Counter[str]()
+    done = before
+    run = _on_dask(left, scheduler, lost) if scheduler else _on_pool(left, workers or _cpus(), lost)
+    if progress:
+        progress(done, len(every))
+    for one, rows in run:
+        held[one.key] = rows
+        _write_part(folder, one, rows)
+        done += len(rows)
+        if progress:
+            progress(done, len(every))
+    table = [row for one in todo for row in held[one.key]]
+    write(out, table)
+    return Swept(
+        file=out,
+        rows=len(table),
+        errors=sum(row["error"] is not None for row in table),
+        done_before=before,
+        workers_lost=lost["workers"],
+    )
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _placed(point: Point, beside: str) -> Point:
+    """Files named in a grid are looked for beside it; names of the catalogue stay."""
+    found = dict(point)
+    for axis in ("cluster", "workload"):
+        path = Path(beside) / str(found[axis])
+        if path.exists() and not path.is_dir():
+            found[axis] = str(path)
+    return found
+
+
+def do_piece(some: Sequence[Point]) -> list[Row]:
+    """The rows of some points; what a point's input gets wrong is its row's error."""
+    rows = []
+    for point in some:
+        try:
+            rows.append(_row(point))
+        except AssayError as fault:
+            rows.append(failed(point, f"{fault.what}" + (f"; {fault.fix}" if fault.fix else "")))
+    return rows
+
+
+def _row(point: Point) -> Row:
+    cluster = read_cluster(str(point["cluster"])).of(_whole(point["nodes"]))
+    layout = str(point["layout"])
+    options = JobOptions(
+        workload=str(point["workload"]),
+        global_batch=_whole(point["global_batch"]) or None,
+        seq_len=_whole(point["seq_len"]) or None,
+        task=str(point["task"]),
+        stack=str(point["stack"]),
+        tokens=float(str(point["tokens"])) or None,
+        precision="bf16",
+    )
+    job = find_job(options)
+    if layout == "best":
+        fixed = fixed_axes(options)
+        done = rank(job, cluster, fixed=fixed, count=1, front=0, small=True).candidates[0].prediction
+    else:
+        done = predict_step(
+            PredictOptions(
+                cluster=str(point["cluster"]),
+                nodes=cluster.count,
+                workload=options.workload,
+                layout=layout,
+                global_batch=job.on(cluster).global_batch,
+                seq_len=options.seq_len,
+                task=options.task,
+                stack=options.stack,
+            )
+        ).prediction
+    return {**point, **_results(point, done, job.tokens, cluster.count, len(cluster.node.gpus))}
+
+
+def _results(point: Point, done: Prediction, tokens: float, nodes: int, per_node: int) -> Row:
+    said = float(str(point["failures_per_1000_node_days"]))
+    rate = said / 1000 / _DAY_S if said else failure_rate(per_node).value_per_s
+    failing = Job(nodes=nodes, failures_per_s=rate, save_s=float(str(point["save_s"])), restart=Restart())
+    goodput = goodput_frac(failing, best_interval_s(failing))
+    days = done.days(tokens)
+    values: Row = {
+        "gpus": done.situation.layout.ranks,
+        "chosen_layout": layout_text(done),
+        "step_time_s": done.step_time_s.value,
+        "step_low_s": done.step_time_s.low,
+        "step_high_s": done.step_time_s.high,
+        "tokens_per_s_per_gpu": done.tokens_per_s_per_gpu,
+        "mfu_frac": done.mfu_frac,
+        "memory_bytes": done.total_bytes,
+        "fits": done.fits,
+        "days": days,
+        "goodput_frac": goodput,
+        "days_with_failures": days / goodput if goodput else None,
+        "error": None,
+    }
+    return {name: values[name] for name in RESULTS}
+
+
+def layout_text(done: Prediction) -> str:
+    """A layout as `--layout` takes it."""
+    one = done.situation.layout
+    words = [f"{name}={getattr(one, name)}" for name in ("tp", "pp", "vpp", "cp", "ep", "dp", "micro_batch")]
+    words += [f"{name}={getattr(one, name)}" for name in ("sharding", "recompute", "precision")]
+    return ",".join(words)
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InputError(f"{value!r} is not a whole number")
+    return value
+
+
+def _on_pool(left: Sequence[Piece], workers: int, lost: Counter[str]) -> Iterator[tuple[Piece, list[Row]]]:
+    """Pieces as they are done. When a worker dies, those under way are done again, each alone."""
+    waiting, suspects = deque(left), deque[Piece]()
+    tries = Counter[str]()
+    while waiting or suspects:
+        alone = not waiting
+        queue, width = (suspects, 1) if alone else (waiting, workers)
+        running: dict[Future[list[Row]], Piece] = {}
+        with ProcessPoolExecutor(width, mp_context=multiprocessing.get_context("spawn")) as pool:
+            try:
+                while queue or running:
+                    while queue and len(running) < width:
+                        one = queue.popleft()
+                        try:
+                            running[pool.submit(do_piece, one.points)] = one
+                        except BrokenProcessPool:
+                            queue.appendleft(one)
+                            raise
+                    for future in wait(running, return_when=FIRST_COMPLETED).done:
+                        rows = future.result()
+                        yield running.pop(future), rows
+            except BrokenProcessPool:
+                lost["workers"] += 1
+                for future, one in running.items():
+                    if future.done() and not future.exception():
+                        yield one, future.result()
+                        continue
+                    tries[one.key] += alone
+                    if tries[one.key] < _TRIES_ALONE:
+                        suspects.append(one)
+                    else:
+                        yield one, [failed(point, "its worker was killed each time") for point in one.points]
+
+
+def _on_dask(left: Sequence[Piece], scheduler: str, lost: Counter[str]) -> Iterator[tuple[Piece, list[Row]]]:
+    """Pieces as a Dask scheduler's workers do them; Dask itself repeats those whose worker died."""
+    distributed = _load("distributed")
+    try:
+        client = distributed.Client(scheduler, timeout="20s")
+    except (OSError, ValueError) as fault:
+        raise InputError(
+            f"no Dask scheduler at {scheduler}: {fault}",
+            fix="start one: dask scheduler, then dask worker ADDRESS",
+        ) from None
+    with client:
+        by_key = {one.key: one for one in left}
+        futures = [client.submit(do_piece, one.points, key=one.key, retries=3) for one in left]
+        for future in distributed.as_completed(futures):
+            one = by_key[future.key]
+            if future.status == "finished":
+                yield one, future.result()
+            else:
+                lost["workers"] += 1
+                reason = f"its workers were lost: {future.exception()}"
+                yield one, [failed(point, reason) for point in one.points]
+
+
+def _part(folder: Path, one: Piece) -> Path:
+    return folder / f"{one.key}.json"
+
+
+def _read_part(folder: Path, one: Piece) -> list[Row] | None:
+    """The rows of a piece that was done before; None where there are none, or not all of them."""
+    try:
+        rows = json.loads(_part(folder, one).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return rows if isinstance(rows, list) and len(rows) == len(one.points) else None
+
+
+def _write_part(folder: Path, one: Piece, rows: list[Row]) -> None:
+    """Written beside and moved, so that a part is whole or not there."""
+    target = _part(folder, one)
+    fresh = target.with_suffix(".new")
+    fresh.write_text(json.dumps(rows), encoding="utf-8")
+    os.replace(fresh, target)
+
+
+def _writer(out: Path) -> Callable[[Path, list[Row]], None]:
+    """How to write the table; asked first, so that nothing is computed that cannot be written."""
+    if out.suffix == ".csv":
+        return _write_csv
+    if out.suffix == ".parquet":
+        _load("pyarrow")
+        return _write_parquet
+    raise InputError(
+        f"--out {out} is neither .csv nor .parquet", fix="name the file rows.csv or rows.parquet"
+    )
+
+
+def _write_csv(out: Path, table: list[Row]) -> None:
+    fresh = out.with_name(out.name + ".new")
+    with fresh.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [*AXES, *RESULTS])
+        writer.writeheader()
+        writer.writerows(table)
+    os.replace(fresh, out)
+
+
+def _write_parquet(out: Path, table: list[Row]) -> None:
+    arrow, parquet = _load("pyarrow"), _load("pyarrow.parquet")
+    fresh = out.with_name(out.name + ".new")
+    parquet.write_table(arrow.Table.from_pylist(table), fresh)
+    os.replace(fresh, out)
+
+
+def _load(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as fault:
+        raise EnvironmentLackError(
+            f"{name} is not installed: {fault}",
+            fix="pip install 'assay[sweep]', or write .csv on this machine",
+        ) from fault

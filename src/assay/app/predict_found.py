@@ -1,0 +1,99 @@
+"""A fabric as found, in `assay predict fabric --from`: counts, what is wrong, what its routes carry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from assay.api.predicting_found import Found
+    from assay.catalog.messages import Texts
+
+
+def show_found(
+    files: Sequence[Path], *, against: str | None, placement: str | None, lang: str, as_json: bool
+) -> int:
+    """Read, print, and say by the exit code whether the cabling is as it should be."""
+    from assay.api.predicting_found import read_found
+    from assay.catalog.messages import Texts
+
+    found, texts = read_found(files, against=against, placement=placement), Texts(lang)
+    if as_json:
+        click.echo(json.dumps(_answer(found, texts), indent=1, ensure_ascii=False))
+    else:
+        _show(found, texts)
+    return 1 if found.findings else 0
+
+
+def _answer(found: Found, texts: Texts) -> dict[str, object]:
+    from assay import __version__
+    from assay.codec.answer import SCHEMA_VERSION, finding_object
+
+    def words(code: str) -> tuple[str, Sequence[str]]:
+        text = texts.finding(code)
+        return text.title, text.fixes
+
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "command": "predict fabric",
+        "assay_version": __version__,
+        "from": found.network.name,
+        "against": None if found.design is None else found.design.name,
+        "adapters": len(found.network.adapters),
+        "nodes": len({device.node for device in found.network.adapters}),
+        "switches": {"leaf": found.count(1), "spine": found.count(2), "core": found.count(3)},
+        "cables": {
+            "node_leaf": found.cables(0, 1),
+            "leaf_spine": found.cables(1, 2),
+            "spine_core": found.cables(2, 3),
+        },
+        "bisection_Bps": found.bisection_Bps,
+        "ignored": found.ignored,
+        "loads": [
+            {
+                "pattern": load.pattern,
+                "flows": load.count,
+                "worst_link": load.worst,
+                "worst_link_flows": load.flows,
+                "slowdown": load.slowdown,
+                "stranded_flows": load.stranded,
+                "routes": load.routes,
+            }
+            for load in found.loads
+        ],
+        "findings": [finding_object(finding, texts.say, words) for finding in found.findings],
+    }
+
+
+def _show(found: Found, texts: Texts) -> None:
+    from assay.units import show
+
+    click.echo(f"{found.network.name}: {len(found.network.adapters):,} adapters")
+    for key, tier in (("leaf", 1), ("spine", 2), ("core", 3)):
+        click.echo(f"  {texts.label('fabric.' + key):38s} {found.count(tier):,}")
+    cables = " + ".join(f"{found.cables(low, low + 1):,}" for low in range(3))
+    click.echo(f"  {texts.label('fabric.cables'):38s} {cables}")
+    click.echo(f"  {texts.label('fabric.bisection'):38s} {show(found.bisection_Bps, 'B/s')}")
+    if found.loads:
+        click.echo(f"\n{'pattern':<12} {'flows':>10} {'slowdown':>9}  fullest link ({found.loads[0].routes})")
+    for load in found.loads:
+        lost = f"; {load.stranded:,} flows have no way" if load.stranded else ""
+        click.echo(
+            f"{load.pattern:<12} {load.count:10,} {load.slowdown:9.2f}  "
+            f"{load.worst}: {load.flows:,.4g} flows{lost}"
+        )
+    for number, finding in enumerate(found.findings, 1):
+        text = texts.finding(finding.code)
+        click.echo(f"\n{number}. {text.title} ({finding.code}, {finding.severity.value})")
+        click.echo(f"   {texts.say(finding.because)}")
+        for proof in finding.evidence:
+            click.echo(f"   {proof.file}:{proof.line}")
+        click.echo("".join(f"   • {fix}\n" for fix in text.fixes), nl=False)
+    if not found.findings:
+        click.echo(
+            "\nno fault in the cabling" + ("" if found.design else " (no design was given: --against)")
+        )

@@ -1,0 +1,1 @@
+"""What is cabled to what: explicit networks, drawn from a design or read from a fabric."""
