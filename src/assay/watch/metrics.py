@@ -104,7 +104,7 @@ METRICS = (
     _pair("pair_round_trip_s", "round_trip_seconds", "The lowest round trip of a burst of UDP probes."),
     _pair("pair_lost_frac", "lost_ratio", "Share of the UDP probes that did not come back."),
     _pair("pair_clock_offset_s", "clock_offset_seconds", "The peer's clock minus this one, at least."),
-    _pair("pair_rate_Bps", "rate_bytes_per_second", "The best of the last three rates of 256 KiB over TCP."),
+    _pair("pair_rate_Bps", "rate_bytes_per_second", "The better of the last two rates of 256 KiB over TCP."),
 )  # fmt: skip
 BY_NAME = {metric.name: metric for metric in METRICS}
 

@@ -26,7 +26,7 @@ _PACKET = struct.Struct("!QIId")
 _BURST, _APART_S, _LOST_S, _WAIT_S = 16, 0.02, 3.0, 0.8
 _RATE_BYTES, RATE_EVERY = 256 * 1024, 1
 #: The best of so many rates is told: a pause of a process makes a rate low, and never high.
-_BEST_OF = 3
+_BEST_OF = 2
 #: So many peers are asked in one second.
 _AT_ONCE = 8
 
