@@ -145,6 +145,17 @@ def test_a_faulty_design_is_told_with_its_line(found, old, new, words):
     assert "design.yaml:" in text
 
 
+def test_routes_of_a_switch_that_is_not_there_are_told(tmp_path, found):
+    routes = tmp_path / "fts.txt"
+    head = "Unicast lids [0x0-0x4c] of switch DR path slid 0; dlid 0; 0,1 guid 0x0000000000100070 (leaf077):"
+    row = "0x0001 001 : (Channel Adapter portguid 0x0000000000200441: 'node0000/mlx5_0')"
+    routes.write_text("\n".join([head, row, "1 valid lids dumped", ""]))
+    assert "switch leaf077, which is not in" in refused("fabric", "--from", found[0], "--from", routes)
+    assert "routes without cabling" in refused("fabric", "--from", routes)
+    assert "a second cabling file" in refused("fabric", "--from", found[0], "--from", found[0])
+    assert "unknown node" in refused("fabric", "--from", found[0], "--placement", "node[0-77]")
+
+
 def test_what_is_no_cabling_is_told(tmp_path):
     file = tmp_path / "x.txt"
     file.write_text("hello\n")
