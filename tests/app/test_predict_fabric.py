@@ -267,3 +267,12 @@ def test_jobs_share_and_vendors_do_not_talk():
     assert {talk["way"] for talk in one["talks"]} == {"gpudirect", "none"}
     assert one["gpu_out_Bps"] == pytest.approx([50e9] * 8)
     assert one["nvlink_domain_limit_gpus"] == 256
+
+
+def test_an_incast_drops_unless_something_holds_the_senders():
+    words = ["fabric", "--cluster", "hgx-h100-roce", "--nodes", 8]
+    found = answer(*words, "--incast", "128:1Mi:64Mi")["incast"]
+    assert found["lossy"]["dropped_frac"] == pytest.approx(63 / 128)
+    assert found["ecn"]["dropped_frac"] == found["lossless"]["dropped_frac"] == 0
+    assert found["lossless"]["pauses"]
+    assert "senders:burst:buffer" in refused(*words, "--incast", "128")

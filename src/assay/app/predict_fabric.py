@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--with", "others", multiple=True, metavar="NAME|FILE", help="Other kinds of nodes: who talks to whom."
 )
+@click.option("--incast", metavar="N:BURST:BUFFER", help="N senders to one port: 32:1Mi:64Mi.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it.")
 @click.option(
     "--html",
@@ -84,6 +85,7 @@ def fabric(
     sweep: bool,
     jobs: tuple[str, ...],
     others: tuple[str, ...],
+    incast: str | None,
     svg: Path | None,
     html: Path | None,
     lang: str,
@@ -110,7 +112,9 @@ def fabric(
         system, nodes, radix=radix, oversubscription=oversubscription, planes=planes, wiring=wiring
     )
     asked = Conditions.of(fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat)
-    answers = answer_questions(sized.cluster, asked, sharp=sharp, sweep=sweep, jobs=jobs, others=others)
+    answers = answer_questions(
+        sized.cluster, asked, sharp=sharp, sweep=sweep, jobs=jobs, others=others, incast=incast
+    )
     write_pictures(sized, svg=svg, html=html, lang=lang, broken=tuple(broken_names(asked)))
     if as_json:
         click.echo(json.dumps(_answer(sized) | answers_object(answers), indent=1))
