@@ -3,6 +3,7 @@
 import json
 import re
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -276,3 +277,13 @@ def test_an_incast_drops_unless_something_holds_the_senders():
     assert found["ecn"]["dropped_frac"] == found["lossless"]["dropped_frac"] == 0
     assert found["lossless"]["pauses"]
     assert "senders:burst:buffer" in refused(*words, "--incast", "128")
+
+
+def test_failures_of_a_fabric_as_found(found):
+    one = answer("fabric", "--from", found[0], "--fail", "nic:node3/mlx5_2")
+    assert one["remaining_frac"]["ring"] == 7 / 8
+    assert "did you mean" in refused("fabric", "--from", found[0], "--fail", "switch:spin2")
+    with pytest.raises(click.UsageError, match="the rest is for designs"):
+        raise run("fabric", "--from", found[0], "--sharp").exception
+    with pytest.raises(click.UsageError, match="as found"):
+        raise run("fabric", "--cluster", "dgx-h100", "--against", found[1]).exception

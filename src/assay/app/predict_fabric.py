@@ -103,9 +103,16 @@ def fabric(
     from assay.fabric.failures.impact import Conditions
 
     if files:
-        if system is not None or svg is not None or html is not None:
-            raise click.UsageError("--from shows a fabric as found; --cluster, --svg and --html a design")
-        return show_found(files, against=against, placement=placement, lang=lang, as_json=as_json)
+        if system or svg or html or loss or ecmp or sharp or sweep or jobs or others or incast:
+            raise click.UsageError(
+                "--from takes --against, --placement, --fail, --degrade and --adaptive; the rest is for designs"
+            )
+        asked = Conditions.of(fail=fail, degrade=degrade, adaptive=adaptive)
+        return show_found(
+            files, against=against, placement=placement, conditions=asked, lang=lang, as_json=as_json
+        )
+    if against or placement:
+        raise click.UsageError("--against and --placement are for a fabric as found: --from FILE")
     if system is None:
         raise InputError("which fabric?", fix="say --cluster NAME --nodes N, or --from ibnetdiscover.txt")
     sized = size_fabric_of(
