@@ -105,7 +105,7 @@ def fabric(
     if files:
         if system or svg or html or loss or ecmp or sharp or sweep or jobs or others or incast:
             raise click.UsageError(
-                "--from takes --against, --placement, --fail, --degrade and --adaptive; the rest is for designs"
+                "--from takes --against, --placement, --fail, --degrade, --adaptive; the rest is for designs"
             )
         asked = Conditions.of(fail=fail, degrade=degrade, adaptive=adaptive)
         return show_found(
