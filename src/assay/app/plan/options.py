@@ -108,8 +108,10 @@ def job_of(said: dict[str, Any]) -> JobOptions:
     """The job options among a command's values, taken out of them."""
     from assay.api.planning import JobOptions
 
-    names = ("workload", "tokens", "global_batch", "seq_len", "task", "stack", "layout", "precision")
-    names += ("steps", "settings")
+    names = (
+        *("workload", "tokens", "global_batch", "seq_len", "task", "stack"),
+        *("layout", "precision", "steps", "settings"),
+    )
     return JobOptions(**{name: said.pop(name) for name in names})
 
 
