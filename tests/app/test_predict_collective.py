@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from assay.app.predict_collective import collective
 from assay.app.validate_fabric import choices, collectives
+from assay.catalog.clusters import cluster, cluster_ids
 from assay.errors import AssayError
 
 VALIDATION = Path(__file__).parents[2] / "validation"
@@ -43,6 +44,24 @@ def test_a_topology_file_stands_for_the_node() -> None:
     shown = run(collective, "--cluster", file, "--nodes", "2", "--bytes", "1Gi").output
     assert "16 ranks" in shown
     assert "GB/s" in shown
+
+
+@pytest.mark.parametrize("system", cluster_ids())
+def test_every_switch_works_on_every_shipped_system(system: str) -> None:
+    for words in ((), ("--nvls",), ("--no-nvls",), ("--adaptive",), ("--no-adaptive",), ("--no-sharp",)):
+        answer = json.loads(
+            run(collective, "--cluster", system, "--nodes", "2", "--bytes", "64Mi", *words, "--json").output
+        )
+        (point,) = answer["points"]
+        assert point["time_s"]["value"] > 0
+        assert point["bound_by"]
+    result = run(collective, "--cluster", system, "--nodes", "2", "--bytes", "64Mi", "--sharp", "--json")
+    fabric = cluster(system).fabric
+    assert fabric is not None
+    if fabric.sharp:
+        assert json.loads(result.output)["points"]
+    else:
+        assert "no SHARP" in str(result.exception)
 
 
 @pytest.mark.parametrize(

@@ -238,3 +238,21 @@ def test_the_pool_of_a_rack_holds_what_a_node_does_not():
         "memory-pool", "--cluster", "dgx-h100", "--bytes", "1 GB", "--gpus", 9
     )
     assert "what is to be held" in refused("memory-pool", "--cluster", "dgx-h100")
+
+
+def test_a_jittery_network_has_a_tail():
+    words = ["collective", "--cluster", "hgx-h100-roce", "--nodes", 16, "--bytes", "1Mi"]
+    (tail,) = answer(*words, "--jitter", "20 us")["tails"]
+    assert 30 * 10e-6 < tail["median_s"] < tail["p99_s"]
+    assert "tails" not in answer(*words)
+    assert "20" in refused(*words, "--jitter", "20")
+
+
+def test_jobs_share_and_vendors_do_not_talk():
+    one = answer(
+        "fabric", "--cluster", "dgx-h100", "--nodes", 16, "--job", "ring:node[0-15]", "--with", "hgx-mi300x"
+    )
+    assert one["jobs"][0]["alone_Bps"] == pytest.approx(50e9)
+    assert {talk["way"] for talk in one["talks"]} == {"gpudirect", "none"}
+    assert one["gpu_out_Bps"] == pytest.approx([50e9] * 8)
+    assert one["nvlink_domain_limit_gpus"] == 256

@@ -42,7 +42,7 @@ timeout: 3 s
 nodes: [h0, h1, h2, h3]
 jobs: [{{logs: ["{folder}/rank*.log"]}}]
 addresses: {{10.77.0.10: "0", 10.77.0.11: "1", 10.77.0.12: "2", 10.77.0.13: "3"}}
-bounds: {{join_s: 2 s, close_s: 5 s, clock_offset_s: 50 ms, pair_least_s: 5 ms, down_s: 15 s}}
+bounds: {{join_s: 2 s, close_s: 5 s, clock_offset_s: 50 ms, pair_least_s: 25 ms, pair_ratio: 6, down_s: 15 s}}
 """
 #: The goal is 10 s; what else runs on two cores must not fail a test.
 GOAL_S, SLACK_S = 10.0, 30.0
@@ -124,15 +124,10 @@ class Watched:
         raise AssertionError(f"{what}: not within {within_s} s; heard {heard}")
 
     def quiet(self) -> None:
-        """Wait until no incident stands."""
-        state: dict[str, str] = {}
-
-        def none() -> bool:
-            for _, change in list(self.changes):
-                state[change["incident"]["id"]] = change["step"]
-            return all(step in ("recovered", "closed") for step in state.values())
-
-        self.until(none, 90, "calm")
+        """Wait until nothing has changed for a while, but not for ever."""
+        end_s = time.monotonic() + 25
+        while time.monotonic() < end_s and self.changes and time.monotonic() - self.changes[-1][0] < 6:
+            time.sleep(0.2)
 
     def _listen(self, watcher: subprocess.Popen[str]) -> None:
         assert watcher.stdout is not None
@@ -171,13 +166,13 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_d
 
         @contextlib.contextmanager
         def delay() -> Iterator[None]:
-            cluster.shape("h2", delay_s=0.03)
+            cluster.shape("h2", delay_s=0.05)
             yield
             cluster.shape("h2")
 
         @contextlib.contextmanager
         def loss() -> Iterator[None]:
-            cluster.shape("h1", loss_frac=0.03)
+            cluster.shape("h1", loss_frac=0.05)
             yield
             cluster.shape("h1")
 
@@ -213,7 +208,7 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_d
 
         @contextlib.contextmanager
         def starve() -> Iterator[None]:
-            quota(watched.ranks[2].pid, 0.05)
+            quota(watched.ranks[2].pid, 0.03)
             yield
 
         @contextlib.contextmanager
@@ -234,7 +229,7 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_d
         )
         missed = []
         for fault, code, subject in faults:
-            begin_s = time.monotonic()
+            begin_s, step = time.monotonic(), watched.step()
             with fault():
                 try:
                     at_s = watched.until(
@@ -245,7 +240,8 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_d
                 except AssertionError as lack:
                     missed.append(str(lack))
                 else:
-                    print(f"{fault.__name__}: {code} {subject} after {at_s - begin_s:.1f} s")
+                    steps = watched.step() - step
+                    print(f"{fault.__name__}: {code} {subject} after {at_s - begin_s:.1f} s, {steps} steps")
             if fault not in (starve, kill):
                 with contextlib.suppress(AssertionError):
                     watched.quiet()

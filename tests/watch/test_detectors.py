@@ -322,6 +322,11 @@ def test_xids_follow_the_policy(xid, code, severity):
     assert (incident.code, incident.severity.value) == (code, severity)
 
 
+def test_the_last_xid_of_an_exporter_is_news_when_it_changes():
+    assert named(gauge("gpu_last_xid", "gpu:n1/0", [0, 0, 79, 79])) == {("GPU_XID_79", "gpu:n1/0")}
+    assert named(gauge("gpu_last_xid", "gpu:n1/0", [0, math.nan, 0])) == set()
+
+
 def test_an_xid_that_follows_from_another_and_one_to_ignore_are_left_out():
     assert named([event("xid", 1, "gpu:n1/3", xid=92)]) == set()
     items = [event("xid", 1, "gpu:n1/3", xid=79), event("xid", 2, "gpu:n1/3", xid=45)]

@@ -9,6 +9,7 @@ from servers import until
 
 from assay.errors import InputError
 from assay.formats.time_stamp import stamp_s
+from assay.watch.sources.kernel import KernelMessages
 from assay.watch.sources.logs import LogReader, own_pattern
 from assay.watch.sources.tail import Folder, Tail
 
@@ -192,6 +193,19 @@ def test_a_line_without_an_end_and_bytes_that_are_no_text_are_survived(tmp_path)
     assert sum(map(len, got[:-1])) == 3 << 20
     assert got[-1] == "\ufffd\ufffd step"
     tail.close()
+
+
+def test_kernel_messages_are_read_as_the_device_gives_them(tmp_path):
+    """A pipe stands for /dev/kmsg: one message a read, in its form."""
+    path = tmp_path / "kmsg"
+    os.mkfifo(path)
+    messages = KernelMessages(str(path))
+    writer = os.open(path, os.O_WRONLY)
+    os.write(writer, b"4,1234,5678,-;NVRM: Xid (PCI:0000:9b:00): 48, pid=7\n SUBSYSTEM=pci\n")
+    assert list(messages.lines()) == [(1234, "NVRM: Xid (PCI:0000:9b:00): 48, pid=7")]
+    os.close(writer)
+    messages.close()
+    assert "No such file" in KernelMessages(str(tmp_path / "none")).obstacle
 
 
 def test_new_files_of_a_folder_and_a_pattern_are_found(tmp_path):

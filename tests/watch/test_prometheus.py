@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 import urllib.request
 
 import pytest
@@ -17,8 +19,9 @@ from assay.domain.event import Event
 from assay.domain.incident import Change
 from assay.domain.samples import Samples
 from assay.domain.subject import Subject
+from assay.errors import InputError
 from assay.watch.exporter import Exporter
-from assay.watch.sources.prometheus import Prometheus, PrometheusSource
+from assay.watch.sources.prometheus import Prometheus, PrometheusSource, _vector
 
 
 class Node:
@@ -115,6 +118,28 @@ def test_a_prometheus_that_is_not_there_or_refuses_is_an_event():
         assert "refused" in event.text
     finally:
         source.close()
+
+
+def test_a_prometheus_that_answers_too_slowly_is_an_event_and_holds_nothing_up():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = Prometheus(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.3)
+        source = PrometheusSource(server, every_s=0.05)
+        try:
+            begin_s = time.monotonic()
+            assert source.poll(0) == []
+            assert time.monotonic() - begin_s < 0.25
+            got: list[Event] = []
+            until(lambda: got.extend(source.poll(0)) or got)
+            assert (got[0].kind, "timed out" in got[0].text) == ("source_failed", True)
+        finally:
+            source.close()
+
+
+def test_what_is_no_prometheus_is_refused():
+    with pytest.raises(InputError, match="no address of a Prometheus"):
+        Prometheus("localhost:9090")
+    with pytest.raises(InputError, match="not that of a Prometheus"):
+        list(_vector({"data": {"result": None}}, "u"))
 
 
 def test_the_rules_hold_before_promtool_and_fire_when_they_should(tmp_path):

@@ -20,6 +20,7 @@ from assay.watch.exporter import Exporter
 from assay.watch.places import Places
 from assay.watch.settings import Settings
 from assay.watch.signal import Item
+from assay.watch.sources.kernel import KernelMessages
 from assay.watch.sources.logs import LogReader, own_pattern
 from assay.watch.sources.node import NodeReader
 from assay.watch.sources.peers import Peers
@@ -62,6 +63,28 @@ class LogSource:
     def close(self) -> None:
         """Let go of the files."""
         self._folder.close()
+
+
+class KernelSource:
+    """This node's kernel messages; that they may not be read is told once."""
+
+    def __init__(self, host: str, messages: KernelMessages) -> None:
+        self._reader, self._messages, self._told = LogReader(host=host), messages, False
+
+    def poll(self, now_s: float) -> list[Item]:
+        """Events of the messages that have come."""
+        items: list[Item] = []
+        if self._messages.obstacle and not self._told:
+            self._told = True
+            node, text = Subject("node", self._reader.host), self._messages.obstacle
+            items.append(Event(kind="kernel_unread", time_s=now_s, subject=node, text=text))
+        for number, text in self._messages.lines():
+            items += self._reader.read(text, file=self._messages.path, number=number, now_s=now_s)
+        return items
+
+    def close(self) -> None:
+        """Let go of the device."""
+        self._messages.close()
 
 
 class NodeSource:
@@ -138,6 +161,7 @@ def follow_job(
     sources: list[Source] = [
         LogSource(given, reader, from_end=not from_start),
         NodeSource(NodeReader(host, storage=storage)),
+        KernelSource(host, KernelMessages()),
     ]
     watch = Watch(settings=settings, ledger=Ledger(ledger), nodes=(host,))
     follow(watch, sources, tell, for_s=for_s)
@@ -198,5 +222,5 @@ def export(
                 f"this node is {host!r}, which is not among the peers", fix="name it in --peers, or by --host"
             )
         probes = Peers(host, peers, bind=own, port=peer_port)
-    reader = NodeReader(host, storage=storage, peers=probes, own_network=own_network)
+    reader = NodeReader(host, storage=storage, peers=probes, own_network=own_network, kernel=KernelMessages())
     return Exporter(lambda: reader.read(time.time()), bind=bind, port=port, token=token)

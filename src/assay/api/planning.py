@@ -12,6 +12,8 @@ from pathlib import Path
 
 from assay.api.clusters import read_cluster
 from assay.api.predicting import read_model
+from assay.api.predicting_jobs import is_job, read_job
+from assay.api.predicting_jobs import network_of as job_network
 from assay.catalog.faults import LEAF_FAULTS_PER_S, FailureRate, failure_rate
 from assay.catalog.offers import (
     Rates,
@@ -43,11 +45,12 @@ from assay.plan.storage import (
     CLASSES,
     TOKEN_BYTES,
     WEIGHT_BYTES,
+    InputNeed,
     Storage,
-    checkpoint,
     input_need,
     scaled,
 )
+from assay.plan.work import AnyJob, PhasedJob, work_on
 from assay.predict.stack import DEFAULT_STACK, stack
 from assay.units import parse
 
@@ -59,7 +62,7 @@ STANDARD = "rental-guide"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """What is to be trained; the same for every question."""
+    """What is to run; the same for every question. `steps` and `settings` are of a job of phases."""
 
     workload: str
     global_batch: int | None = None
@@ -69,6 +72,8 @@ class JobOptions:
     tokens: float | None = None
     layout: str = ""
     precision: str | None = None
+    steps: float | None = None
+    settings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +86,26 @@ class MoneyOptions:
     rates: Path | None = None
 
 
+def find_work(options: JobOptions, *, tokens_a_weight: float | None = None) -> AnyJob:
+    """The job that the options describe: a training, or a job of phases where the workload is one."""
+    if not is_job(options.workload):
+        for name in ("steps", "settings"):
+            if getattr(options, name):
+                raise InputError(f"--{name.removesuffix('tings')} is for jobs of phases, not for models")
+        return find_job(options, tokens_a_weight=tokens_a_weight)
+    phases, values = read_job(options.workload, options.settings)
+    if options.steps is None:
+        raise InputError(f"how many steps of {phases.id}?", fix="say --steps, for example 1e6")
+    return PhasedJob(phases=phases, values=values, steps=options.steps, network_of=job_network)
+
+
 def find_job(options: JobOptions, *, tokens_a_weight: float | None = None) -> Job:
-    """The job that the options describe."""
+    """The training that the options describe; `InputError` where the workload is a job of phases."""
+    if is_job(options.workload):
+        raise InputError(
+            f"{options.workload} is a job of phases, which has one layout: a rank on each GPU",
+            fix="ask plan compare, size, growth or risk",
+        )
     shape = read_model(options.workload)
     workload = Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
     tokens = options.tokens
@@ -259,7 +282,7 @@ def find_terms(
 ) -> Terms:
     """What all platforms of a comparison share, with the reader's defaults filled in."""
     return Terms(
-        job=find_job(options, tokens_a_weight=wanted.tokens_a_weight),
+        job=find_work(options, tokens_a_weight=wanted.tokens_a_weight),
         gpus=gpus or wanted.gpus,
         storage=find_storage(storage or wanted.storage),
         rates=rates,
@@ -391,9 +414,19 @@ def plan_growth(
     cluster: str, sizes: Sequence[int], options: JobOptions, *, progress: Progress | None = None
 ) -> Growth:
     """The stages of a growing cluster; its job keeps one precision throughout."""
-    built, plan = read_cluster(cluster), find_job(options)
+    built, plan = read_cluster(cluster), find_work(options)
     axes = fixed_axes(replace(options, precision=options.precision or "bf16"))
     return Growth(cluster=built, job=plan, stages=grow(built, sizes, plan, fixed=axes, progress=progress))
+
+
+def _input(plan: Job, tokens_per_s: float, store: Storage, nodes: int) -> InputNeed:
+    """What reading the data asks of storage; a job of phases has its input in its phases."""
+    return input_need(
+        store,
+        samples_per_s=tokens_per_s / plan.workload.seq_len,
+        sample_bytes=plan.workload.seq_len * TOKEN_BYTES,
+        nodes=nodes,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -423,31 +456,24 @@ def plan_risk(
     """Failures, the checkpoint interval and what they leave of the time, for the best layout of the job."""
     built = read_cluster(cluster)
     here = built.of(nodes) if nodes else built
-    plan = find_job(options)
+    plan = find_work(options)
     axes = fixed_axes(replace(options, precision=options.precision or "bf16"))
-    best = rank(plan, here, fixed=axes, count=1, front=0, small=True).candidates[0]
+    work = work_on(plan, here, fixed=axes)
     store = scaled(find_storage(said.storage), here.count)
-    save = checkpoint(plan.workload, best.layout, store, nodes=here.count, asynchronous=said.asynchronous)
-    prediction = best.prediction
+    save = work.save(store, nodes=here.count, asynchronous=said.asynchronous)
     fabric = fabric_of(here, here.count)
     rails = max(len(here.node.nics), 1)
     leaves = fabric.leaf if fabric else 1
     rate: FailureRate = failure_rate(len(here.node.gpus), fleet=said.fleet)
-    days = said.days if said.days is not None else prediction.days(plan.tokens)
-    sequences_per_s = prediction.tokens_per_s_per_gpu * here.gpus / plan.workload.seq_len
+    days = said.days if said.days is not None else work.ideal_h / 24
     blocking_s = said.save_s if said.save_s is not None else max(save.blocking_s, 1.0)
     return RiskAnswer(
         cluster=here,
         job=plan,
-        candidate=best,
+        work=work,
         storage=store,
         save=save,
-        input=input_need(
-            store,
-            samples_per_s=sequences_per_s,
-            sample_bytes=plan.workload.seq_len * TOKEN_BYTES,
-            nodes=here.count,
-        ),
+        input=None if isinstance(plan, PhasedJob) else _input(plan, work.rate_per_s, store, here.count),
         risk=assess(
             nodes=here.count,
             rate=rate,

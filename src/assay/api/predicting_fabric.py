@@ -12,6 +12,7 @@ from assay.domain.cluster import Cluster
 from assay.domain.fabric import Wiring
 from assay.errors import InputError, unknown_name
 from assay.fabric.contention.classes import shares
+from assay.fabric.contention.inside import gpus_out
 from assay.fabric.failures.impact import Conditions, Impact, impact, network_of
 from assay.fabric.failures.sweep import Swept, sweep_cluster
 from assay.fabric.reach import Talk, domain_limit, talks
@@ -120,6 +121,7 @@ def summary(sized: Sized) -> list[tuple[str, str]]:
         ("transceivers", f"{size.transceivers:,}"),
         ("bisection", show(size.bisection_Bps, "B/s")),
         ("oversubscription", ", ".join(f"{tier} {ratio:g}:1" for tier, ratio in over.items()) or "–"),
+        ("node_out", show(min(gpus_out(sized.cluster.node)), "B/s")),
         ("hops", f"{size.most_hops}"),
         ("latency", f"{show(near, 's')} – {show(far, 's')}"),
         ("room", f"{sized.room:,}"),

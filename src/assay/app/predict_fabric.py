@@ -123,6 +123,7 @@ def fabric(
 def _answer(sized: Sized) -> dict[str, object]:
     from assay import __version__
     from assay.codec.answer import SCHEMA_VERSION
+    from assay.fabric.contention.inside import gpus_out
 
     size, fabric = sized.size, sized.cluster.fabric
     near, far = sized.latency_s
@@ -148,6 +149,7 @@ def _answer(sized: Sized) -> dict[str, object]:
         },
         "transceivers": size.transceivers,
         "bisection_Bps": size.bisection_Bps,
+        "gpu_out_Bps": gpus_out(sized.cluster.node),
         "oversubscription": size.oversubscription_by_tier,
         "most_hops": size.most_hops,
         "latency_s": {"nearest": near, "farthest": far},

@@ -1,4 +1,4 @@
-"""Answers of `assay predict fabric` beyond the size: failures, a sweep, SHARP, shared jobs, who talks to whom."""
+"""Answers of `assay predict fabric` beyond the size: failures, SHARP, shared jobs, who talks to whom."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from assay.formats.kineto import Trace
 from assay.formats.lspci import PciDevice
 from assay.formats.nccl_log import Channel, devices, interfaces
 from assay.formats.nccl_ras import RasRank
-from assay.formats.nccl_xml import Graph, TopologyDevice
+from assay.formats.nccl_topo import Graph, TopologyDevice
 from assay.formats.nvidia_smi import NvlinkGpu, SmiGpu, SmiSummary, Topology
 from assay.formats.port_counters import Counters
 from assay.formats.sentences import Said

@@ -74,6 +74,7 @@ METRICS = (
     _gpu("gpu_pcie_width_frac", "pcie_width_ratio", "PCIe lanes in use over lanes there are."),
     _gpu("gpu_pcie_replays_total", "pcie_replays_total", "PCIe packets sent again.",
          "DCGM_FI_DEV_PCIE_REPLAY_COUNTER"),
+    _gpu("gpu_last_xid", "last_xid", "The last Xid that the kernel told of it.", "DCGM_FI_DEV_XID_ERRORS"),
     _port("port_up", "up", "1 while the port is active.", f"{_IB}_state_id == bool 4"),
     _port("port_rate_Bps", "rate_bytes_per_second", "Rate of the link.", f"{_IB}_rate_bytes_per_second"),
     _port("port_symbol_errors_total", "symbol_errors_total", "Symbol errors.", f"{_IB}_symbol_error_total"),
@@ -103,7 +104,7 @@ METRICS = (
     _pair("pair_round_trip_s", "round_trip_seconds", "The lowest round trip of a burst of UDP probes."),
     _pair("pair_lost_frac", "lost_ratio", "Share of the UDP probes that did not come back."),
     _pair("pair_clock_offset_s", "clock_offset_seconds", "The peer's clock minus this one, at least."),
-    _pair("pair_rate_Bps", "rate_bytes_per_second", "Rate at which a small burst over TCP arrives."),
+    _pair("pair_rate_Bps", "rate_bytes_per_second", "The better of the last two rates of 256 KiB over TCP."),
 )  # fmt: skip
 BY_NAME = {metric.name: metric for metric in METRICS}
 

@@ -47,7 +47,7 @@ class Settings:
     storage_s: float = 2.0
     storage_ratio: float = 50.0
     cpu_wait_frac: float = 0.4
-    cpu_throttled_frac: float = 0.25
+    cpu_throttled_frac: float = 0.10
     # Silence.
     silent_ratio: float = 5.0
     silent_least_s: float = 10.0

@@ -28,7 +28,7 @@ def job_options(command: Command) -> Command:
             "--workload",
             required=True,
             metavar="NAME|FILE",
-            help="A shipped model, a Hugging Face config.json, Megatron-LM arguments (.sh, .args), or YAML.",
+            help="A shipped model or job, a Hugging Face config.json, Megatron-LM arguments, or YAML.",
         ),
         click.option("--tokens", type=float, help="Tokens to be seen.  [default: 20 a weight]"),
         click.option(
@@ -48,6 +48,12 @@ def job_options(command: Command) -> Command:
             "--precision",
             metavar="NAME",
             help="bf16, fp8-current, fp8-block, mxfp8, nvfp4, or any.",
+        ),
+        click.option(
+            "--steps", type=float, help="Steps of a job of phases (a stencil, an FFT, a rendering)."
+        ),
+        click.option(
+            "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of such a job."
         ),
     )
 
@@ -103,6 +109,7 @@ def job_of(said: dict[str, Any]) -> JobOptions:
     from assay.api.planning import JobOptions
 
     names = ("workload", "tokens", "global_batch", "seq_len", "task", "stack", "layout", "precision")
+    names += ("steps", "settings")
     return JobOptions(**{name: said.pop(name) for name in names})
 
 

@@ -18,11 +18,11 @@ from assay.report.plan.common import (
     amount,
     bill_object,
     bill_section,
-    candidate_object,
     head,
     job_lines,
     job_object,
-    layout_words,
+    work_object,
+    work_words,
 )
 from assay.report.plan.figures import Bar, bars
 from assay.report.plan.page import Page, Section, Table
@@ -53,12 +53,12 @@ def platform_object(one: Platform, texts: Texts) -> dict[str, object]:
         "training_h": one.ideal_h,
         "run_h": one.hours,
         "waiting_days": one.waiting_days,
-        "utilisation_frac": one.candidate.prediction.mfu_frac if one.candidate else None,
+        "utilisation_frac": one.work.mfu_frac if one.work else None,
         "speedup_frac": one.speedup_frac,
         "goodput_frac": one.goodput_frac,
         "useful_gpu_hours": one.useful_gpu_hours,
         "price_per_useful_gpu_hour": None if one.useful_price is None else str(one.useful_price),
-        **(candidate_object(one.candidate, texts) if one.candidate else {"layout": None, "prediction": None}),
+        **work_object(one.work, texts),
         **bill_object(one.bill, one.why_not, texts),
         "breaches": [
             {
@@ -169,8 +169,8 @@ def compare_page(done: Comparison, texts: Texts) -> Page:
     if best is not None and best.bill is not None:
         sections.append(bill_section(best.bill, texts))
     sections += [_flips(done, texts), _breaches(done, texts), _promises(done, texts), _left_out(done, texts)]
-    model = done.terms.job.workload.model.name
-    title = say(Message.of("plan.compare.title", text=model, tokens=f"{done.terms.job.tokens:.3g}"))
+    job = done.terms.job
+    title = say(Message.of("plan.compare.title", text=job.name, amount=say(job.amount)))
     return Page(
         title=title,
         lead=tuple(lead),
@@ -201,7 +201,7 @@ def _recommended(best: Platform, done: Comparison, texts: Texts) -> str:
 
 
 def _table(platforms: tuple[Platform, ...], texts: Texts) -> Table:
-    rows = tuple(_row(one) for one in platforms if one.days is not None)
+    rows = tuple(_row(one, texts) for one in platforms if one.days is not None)
     names = ("offer", "gpus", "days", "mfu", "speedup", "goodput", "useful", "cost", "layout")
     return Table(
         headers=tuple(texts.label(f"plan.head.{name}") for name in names),
@@ -211,18 +211,17 @@ def _table(platforms: tuple[Platform, ...], texts: Texts) -> Table:
     )
 
 
-def _row(one: Platform) -> tuple[str, ...]:
-    p = one.candidate.prediction if one.candidate else None
+def _row(one: Platform, texts: Texts) -> tuple[str, ...]:
     return (
         one.offer.id,
         f"{one.gpus:,}",
         "–" if one.days is None else f"{one.days:,.1f}",
-        show(p.mfu_frac if p else None, "1"),
+        show(one.work.mfu_frac if one.work else None, "1"),
         show(one.speedup_frac, "1"),
         show(one.goodput_frac, "1"),
         "–" if one.useful_price is None else f"{one.useful_price:.2f}",
         "–" if one.bill is None else f"{one.bill.total:,.0f}",
-        layout_words(one.candidate.layout, short=True) if one.candidate else "–",
+        work_words(one.work, texts),
     )
 
 
@@ -383,7 +382,7 @@ def size_page(done: Sized, terms: Terms, texts: Texts) -> Page:
     else:
         lead = [texts.say(_option_message("plan.size.best", best, terms.currency))]
     rows = tuple(
-        (*_row(one.platform)[:3], *_row(one.platform)[5:8], _met(one, texts))
+        (*_row(one.platform, texts)[:3], *_row(one.platform, texts)[5:8], _met(one, texts))
         for one in done.options[: 3 * _SHOWN]
     )
     names = ("offer", "gpus", "days", "goodput", "useful", "cost", "meets")
@@ -397,9 +396,7 @@ def size_page(done: Sized, terms: Terms, texts: Texts) -> Page:
     ]
     if best is not None and best.platform.bill is not None:
         sections.append(bill_section(best.platform.bill, texts))
-    title = texts.say(
-        Message.of("plan.size.title", text=terms.job.workload.model.name, tokens=f"{terms.job.tokens:.3g}")
-    )
+    title = texts.say(Message.of("plan.size.title", text=terms.job.name, amount=texts.say(terms.job.amount)))
     return Page(title=title, lead=tuple(lead), sections=tuple(sections), notes=job_lines(terms.job, texts))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from assay.catalog.xids import Action, xid
 from assay.domain.event import Event
 from assay.domain.finding import Severity
+from assay.domain.samples import Samples
 from assay.domain.subject import Subject
 from assay.watch.registry import detector
 from assay.watch.settings import Settings
@@ -36,7 +37,7 @@ _CODES = {
 
 @detector(
     "kernel",
-    reads=("xid", *_CODES),
+    reads=("xid", "gpu_last_xid", *_CODES),
     codes=(
         "GPU_XID_79",
         "GPU_GSP_TIMEOUT",
@@ -61,19 +62,26 @@ class Kernel:
 
     def __init__(self, settings: Settings) -> None:
         self._last: dict[Subject, float] = {}
+        self._told: dict[Subject, float] = {}
 
     def feed(self, item: Item) -> Iterator[Signal]:
-        """One line of the kernel log."""
-        if not isinstance(item, Event):
-            return
-        if item.kind != "xid":
+        """One line of the kernel log, or the last Xids that exporters tell, of which a change is news."""
+        if isinstance(item, Samples):
+            for subject, value in zip(item.subjects, item.values.tolist(), strict=True):
+                before, self._told[subject] = self._told.get(subject, 0.0), value
+                if value == value and value not in (0.0, before):
+                    details: dict[str, str | int | float | None] = {"xid": int(value)}
+                    yield from self.feed(
+                        Event(kind="xid", time_s=item.time_s, subject=subject, details=details)
+                    )
+        elif item.kind != "xid":
             yield raised(
                 _CODES[item.kind], item.subject, item.time_s, item.kind, proof=seen(item), lasts_s=_MOMENT_S
             )
-            return
-        number = item.details.get("xid")
-        if not isinstance(number, int):
-            return
+        elif isinstance(item.details.get("xid"), int):
+            yield from self._xid(item, int(item.details["xid"] or 0))
+
+    def _xid(self, item: Event, number: int) -> Iterator[Signal]:
         follows = item.time_s - self._last.get(item.subject, -1e9) < _FOLLOWS_S
         if number in _FOLLOW_ON and follows:
             return

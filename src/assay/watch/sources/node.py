@@ -19,6 +19,8 @@ from assay.probe import Device, Fact, Nvml, NvmlError, Roots
 from assay.probe.clocks import kernel_clock_facts, read_clocks
 from assay.probe.counters import PortCounters, tcp_segments
 from assay.probe.ranks import Ranks
+from assay.watch.sources.kernel import KernelMessages
+from assay.watch.sources.logs import LogReader
 from assay.watch.sources.peers import Peers
 
 Value = tuple[str, Subject, float]
@@ -40,6 +42,7 @@ class NodeReader:
         storage: Path | None = None,
         peers: Peers | None = None,
         own_network: bool = False,
+        kernel: KernelMessages | None = None,
     ) -> None:
         self.host = host
         self._node = Subject("node", host)
@@ -47,6 +50,8 @@ class NodeReader:
         self._ports = PortCounters(self._roots)
         self._port_subjects: dict[str, Subject] = {}
         self._gpus = _Gpus(host, nvml_library)
+        self._kernel, self._xids = kernel, dict[Subject, int]()
+        self._log = LogReader(host=host)
         self._ranks = Ranks(self._roots, own_network=own_network)
         self._rank_subjects: dict[int, Subject] = {}
         self._storage = StorageProbe(storage) if storage else None
@@ -56,6 +61,7 @@ class NodeReader:
     def read(self, now_s: float) -> Iterator[Value]:
         """Every value of now."""
         yield from self._gpus.read(now_s)
+        yield from self._read_kernel(now_s)
         for port, metric, value in self._ports.read():
             subject = self._port_subjects.get(port)
             if subject is None:
@@ -92,8 +98,19 @@ class NodeReader:
         """Let go of files and threads."""
         self._ports.close()
         self._gpus.close()
+        if self._kernel:
+            self._kernel.close()
         if self._storage:
             self._storage.close()
+
+    def _read_kernel(self, now_s: float) -> Iterator[Value]:
+        """The last Xid of each GPU, by its bus id, as long as the exporter runs."""
+        for number, text in self._kernel.lines() if self._kernel else ():
+            for event in self._log.read(text, file="kmsg", number=number, now_s=now_s):
+                if event.kind == "xid":
+                    self._xids[event.subject] = int(event.details["xid"] or 0)
+        for subject, xid in self._xids.items():
+            yield "gpu_last_xid", subject, float(xid)
 
     def _read_ranks(self) -> Iterator[Value]:
         for process in self._ranks.read():

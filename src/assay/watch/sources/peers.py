@@ -15,6 +15,7 @@ import socket
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ PORT = 9467
 _PACKET = struct.Struct("!QIId")
 _BURST, _APART_S, _LOST_S, _WAIT_S = 16, 0.02, 3.0, 0.8
 _RATE_BYTES, RATE_EVERY = 256 * 1024, 1
+#: The best of so many rates is told: a pause of a process makes a rate low, and never high.
+_BEST_OF = 2
 #: So many peers are asked in one second.
 _AT_ONCE = 8
 
@@ -33,7 +36,7 @@ class _Told:
     round_trip_s: float = math.nan
     lost_frac: float = math.nan
     offset_s: float = math.nan
-    rate_Bps: float = math.nan
+    rates_Bps: deque[float] = field(default_factory=lambda: deque(maxlen=_BEST_OF))
 
 
 @dataclass(slots=True)
@@ -76,14 +79,14 @@ class Peers:
             threading.Thread(target=run, name=f"peers {run.__name__}", daemon=True).start()
 
     def values(self) -> Iterator[tuple[str, Subject, float]]:
-        """What the last burst to each peer told; a peer that does not answer has lost all, and no more."""
+        """What the last burst to each peer told; a peer that answers no longer has lost all."""
         for name, told in self._told.items():
             subject = self._subjects[name]
             for metric, value in (
                 ("pair_round_trip_s", told.round_trip_s),
                 ("pair_lost_frac", told.lost_frac),
                 ("pair_clock_offset_s", told.offset_s),
-                ("pair_rate_Bps", told.rate_Bps),
+                ("pair_rate_Bps", max(told.rates_Bps, default=math.nan)),
             ):
                 if not math.isnan(value):
                     yield metric, subject, value
@@ -172,8 +175,10 @@ class Peers:
             if time.perf_counter() - sent.at_s > _LOST_S:
                 del self._turns[turn]
                 for peer, name in sent.names.items():
-                    lost = sum(1 for of, _ in sent.open if of == peer)
-                    self._told[name].lost_frac = lost / _BURST
+                    lost, told = sum(1 for of, _ in sent.open if of == peer), self._told[name]
+                    # A peer that has never answered is not there yet, which is no loss on the way to it.
+                    if lost < _BURST or not math.isnan(told.lost_frac):
+                        told.lost_frac = lost / _BURST
 
     def _rate(self, name: str) -> None:
         told = self._told[name]
@@ -182,6 +187,6 @@ class Peers:
                 begin_s = time.perf_counter()
                 talker.sendall(bytes(_RATE_BYTES))
                 talker.recv(1)
-                told.rate_Bps = _RATE_BYTES / (time.perf_counter() - begin_s)
+                told.rates_Bps.append(_RATE_BYTES / (time.perf_counter() - begin_s))
         except OSError:
-            told.rate_Bps = math.nan
+            told.rates_Bps.clear()
