@@ -52,7 +52,7 @@ def run() -> list[Figure]:
 def clean(nodes: int, days: float) -> list[Figure]:
     """False incidents of healthy days."""
     false, _ = rehearsed(Rehearsal(nodes=nodes, days=days, seed=21))
-    what = f"clean, {nodes * 8:,} GPUs, {days:.0f} days: incidents"
+    what = f"clean, {nodes * 8:,} GPUs, {days:g} days: incidents"
     return [Figure(what=what, value=str(len(false)), reach="1 in 14 days")]
 
 
@@ -67,7 +67,7 @@ def failing(nodes: int, days: float) -> list[Figure]:
         hits |= {i for _, i in own}
         delays += [min(s for s, _ in own) - failure.at_s] if own else []
     false = sum(i not in hits for _, i, _ in opened)
-    size = f"{nodes * 8:,} GPUs, {days:.0f} days"
+    size = f"{nodes * 8:,} GPUs, {days:g} days"
     return [
         Figure(what=f"failures named, {size}", value=f"{len(delays)}/{len(failures)}", reach="10/10"),
         Figure(what=f"false a day, {size}", value=f"{false / days:.2f}", reach="0.84"),

@@ -155,12 +155,20 @@ def frozen_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", mount], check=True)
 
 
+#: Those of a few seconds run always, all of them by `make cluster-test`.
+FEW = ("spike", "stop", "delay", "kill")
+
+
 @pytest.mark.timeout(600)
-def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_disk, quota):
+@pytest.mark.parametrize(
+    "few", [pytest.param(True, id="few"), pytest.param(False, id="all", marks=pytest.mark.cluster)]
+)
+def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, request, few):
     watched = Watched(namespace_cluster, tmp_path)
     cluster = namespace_cluster
     with watched.down:
-        watched.start(frozen_disk)
+        disk = tmp_path if few else request.getfixturevalue("frozen_disk")
+        watched.start(disk)
         watched.until(lambda: watched.step() > 60, 180, "the job runs")
         watched.quiet()
 
@@ -190,9 +198,9 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_d
 
         @contextlib.contextmanager
         def freeze() -> Iterator[None]:
-            subprocess.run(["fsfreeze", "-f", frozen_disk], check=True)
+            subprocess.run(["fsfreeze", "-f", disk], check=True)
             yield
-            subprocess.run(["fsfreeze", "-u", frozen_disk], check=True)
+            subprocess.run(["fsfreeze", "-u", disk], check=True)
 
         @contextlib.contextmanager
         def spike() -> Iterator[None]:
@@ -208,7 +216,7 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_d
 
         @contextlib.contextmanager
         def starve() -> Iterator[None]:
-            quota(watched.ranks[2].pid, 0.03)
+            request.getfixturevalue("quota")(watched.ranks[2].pid, 0.03)
             yield
 
         @contextlib.contextmanager
@@ -229,6 +237,8 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, frozen_d
         )
         missed = []
         for fault, code, subject in faults:
+            if few and fault.__name__ not in FEW:
+                continue
             begin_s, step = time.monotonic(), watched.step()
             with fault():
                 try:

@@ -37,6 +37,7 @@ def agent_of(host: str, cluster) -> int:
     raise AssertionError(f"no launcher on {host}")
 
 
+@pytest.mark.cluster
 @pytest.mark.timeout(300)
 def test_a_job_goes_on_without_the_host_that_is_killed(namespace_cluster, tmp_path, monkeypatch):
     cluster = namespace_cluster

@@ -147,6 +147,19 @@ def test_places(subject, touched):
     assert places.touched(Subject.parse(subject)) == touched
 
 
+def test_what_the_doctor_finds_joins_the_incident_and_does_not_keep_it_open():
+    machine, order = Machine(), Order()
+    got = fed(machine, [event("rank_exited", 1, "rank:5", code=-9)], order=order)
+    told = event(
+        "diagnosed", 2, "node:n1", "oom-kill", incident=got[0].incident.id, code="APP_OOM_AS_NCCL", sure=0.9
+    )
+    (joined,) = fed(machine, [told], order=order)
+    assert joined.step is Step.JOINED
+    assert [f.code for f in joined.incident.findings] == ["APP_OOM_AS_NCCL", "RANK_LOST"]
+    after = fed(machine, [event("job_started", 3)], order=order)
+    assert [c.step for c in after] == [Step.RECOVERED]
+
+
 def test_a_momentary_finding_passes():
     (incident,) = opened([event("xid", 1, "gpu:n1/0", xid=94)], until_s=2000)
     assert incident.recovered_s == T0 + 601

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -160,33 +159,6 @@ def test_a_write_that_blocks_is_told_while_it_blocks(tmp_path):
     finally:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
         probe.close()
-
-
-@pytest.mark.cluster
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_a_file_system_that_is_frozen_shows_as_a_stall(tmp_path):
-    """A real stall: ext4 on a loop device, frozen by fsfreeze."""
-    for tool, package in (("mkfs.ext4", "e2fsprogs"), ("fsfreeze", "util-linux")):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed: apt-get install {package}")
-    image, mount = tmp_path / "image", tmp_path / "mnt"
-    mount.mkdir()
-    with image.open("wb") as file:
-        file.truncate(16 << 20)
-    subprocess.run(["mkfs.ext4", "-q", image], check=True)
-    subprocess.run(["mount", "-o", "loop", image, mount], check=True)
-    probe = StorageProbe(mount, every_s=0.05)
-    try:
-        until(lambda: probe.latency_s() > 0)
-        subprocess.run(["fsfreeze", "-f", mount], check=True)
-        try:
-            until(lambda: probe.latency_s() > 2.0)
-        finally:
-            subprocess.run(["fsfreeze", "-u", mount], check=True)
-        until(lambda: probe.latency_s() < 1.0)
-    finally:
-        probe.close()
-        subprocess.run(["umount", "-l", mount], check=True)
 
 
 def test_peers_probe_each_other_and_one_that_goes_has_lost_all():

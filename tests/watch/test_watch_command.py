@@ -12,10 +12,12 @@ import pytest
 from items import T0, event, samples, steps
 
 from assay.api.acting import carried_out
+from assay.api.following import follow_job
 from assay.api.watching import replay, settings_of
 from assay.catalog.messages import Texts
 from assay.codec.telemetry import TelemetryDecoder, to_line
 from assay.codec.watching import ActionPlan, load_terms, load_watch
+from assay.domain.incident import Change
 from assay.domain.samples import Samples
 from assay.errors import InputError, UnitError, UnknownNameError
 from assay.report.incident_page import incident_page
@@ -102,6 +104,18 @@ def test_following_a_log_that_grows(tmp_path):
     assert acknowledged.returncode == 0
     told = json.loads(assay("incidents", "--json", cwd=tmp_path).stdout)
     assert told["incidents"][0]["acknowledged_s"] is not None
+
+
+def test_the_doctor_reads_the_logs_of_a_job_that_lost_a_rank(tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text(
+        "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.\n"
+        "  rank      : 1 (local_rank: 1)  exitcode  : 1 (pid: 44)\n"
+    )
+    told = list[Change]()
+    follow_job([str(log)], told.append, ledger=tmp_path / "l", from_start=True, for_s=6)
+    assert told[0].incident.code == "RANK_LOST"
+    assert "APP_OOM_AS_NCCL" in {f.code for f in told[-1].incident.findings}
 
 
 def test_bad_use_ends_with_2_and_says_what_to_do(tmp_path):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from assay.api.consulting import Consultant
 from assay.api.watching import Watch, settings_of
 from assay.codec.watching import WatchPlan
 from assay.domain.event import Event
@@ -158,13 +159,20 @@ def follow_job(
         raise InputError("no log is given", fix="assay watch --job RUN_DIR or LOG…")
     host = os.uname().nodename
     reader = LogReader(host=host, pattern=own_pattern(pattern) if pattern else None)
+    consultant = Consultant(given, time.time)
     sources: list[Source] = [
+        consultant,
         LogSource(given, reader, from_end=not from_start),
         NodeSource(NodeReader(host, storage=storage)),
         KernelSource(host, KernelMessages()),
     ]
     watch = Watch(settings=settings, ledger=Ledger(ledger), nodes=(host,))
-    follow(watch, sources, tell, for_s=for_s)
+
+    def told(change: Change) -> None:
+        tell(change)
+        consultant.ask(change)
+
+    follow(watch, sources, told, for_s=for_s)
     return watch
 
 

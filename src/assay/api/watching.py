@@ -140,7 +140,7 @@ def settings_of(bounds: Mapping[str, float], *, where: str | None = None) -> Set
     for name in bounds:
         if name not in known:
             raise unknown_name("bound", name, known, where=where)
-    counts = {"straggler_steps", "job_slow_steps", "loss_cool_down_steps", "throttled_samples"}
+    counts = {"straggler_steps", "job_slow_steps", "loss_cool_down_steps"}
     return Settings(**{k: int(v) if k in counts else v for k, v in bounds.items()})  # type: ignore[arg-type]
 
 

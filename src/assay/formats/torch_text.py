@@ -159,9 +159,7 @@ SENTENCES = (
         for word in ("checkpoint", "Checkpoint")
     ),
     *(
-        Sentence(
-            "train.overflow", word, r"(?i)\b(?:gradient |grad )?overflow|loss scale.*(?:reduc|lower|skip)"
-        )
+        Sentence("train.overflow", word, r"(?i)\b(?:gradient |grad )?overflow|loss scale.*reducing to")
         for word in ("overflow", "OVERFLOW", "Overflow", "scale")
     ),
     *(

@@ -66,17 +66,21 @@ def find_slow_links(families: Iterable[Family]) -> list[Finding]:
         f for family in families if family.quantity.id == "network.tcp_retransmits" for f in _lossy(family)
     ]
     slow: dict[Subject, Finding] = {}
-    # The least round trip is what the way itself takes; runs recorded before do not have it.
-    has_least = any(f.quantity.id == "peer.latency" and f.recipe.get("statistic") == "min" for f in families)
-    least = "min" if has_least else "p50"
     for family in sorted(filter(between_nodes, families), key=lambda family: family.quantity.id):
         if family.quantity.id == "peer.bidirectional_bandwidth" or len(family.readings) < 3:
             continue
         limit = RATE_FACTOR if family.quantity.better is Better.HIGHER else LATENCY_FACTOR
-        if family.recipe.get("statistic") in ("median", least):
+        if family.recipe.get("statistic") == _statistic(family, families):
             for found in slow_links(_costs(family), limit):
                 slow.setdefault(found.subject, _slow_finding(found, family, lossy))
     return [*_once(lossy), *slow.values()]
+
+
+def _statistic(family: Family, families: Iterable[Family]) -> str:
+    """By what a link is judged: what the way itself takes or gives, or else the median."""
+    itself, usual = ("max", "median") if family.quantity.better is Better.HIGHER else ("min", "p50")
+    recorded = (f.recipe.get("statistic") == itself for f in families if f.quantity.id == family.quantity.id)
+    return itself if any(recorded) else usual
 
 
 def _costs(family: Family) -> Costs:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.probe.files import Roots
+from assay.probe.files import Roots, entries
 
 _NS_PER_S = 1e9
 RUNNING, STOPPED, ZOMBIE = 0, 1, 2
@@ -31,7 +31,7 @@ class Ranks:
     """
 
     def __init__(self, roots: Roots, *, own_network: bool = False) -> None:
-        self._proc, self._cgroup = roots.proc, roots.sys / "fs/cgroup"
+        self._proc, self._cgroup = roots.proc, _groups(roots)
         self._network = _link(self._proc / "self/ns/net") if own_network else None
         self._rank_of: dict[int, int | None] = {}
 
@@ -104,6 +104,12 @@ class Ranks:
                 if name == "throttled_time":
                     return int(value) / _NS_PER_S
         return None
+
+
+def _groups(roots: Roots) -> Path:
+    """Where control groups are mounted; with a /sys of our own, as in `ip netns exec`, that of pid 1."""
+    own = roots.sys / "fs/cgroup"
+    return own if entries(own) else roots.proc / "1/root/sys/fs/cgroup"
 
 
 def _link(path: Path) -> str | None:

@@ -11,14 +11,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from assay.catalog.findings import finding as kind_of
 from assay.domain.event import Event
 from assay.domain.finding import Finding, Severity
 from assay.domain.incident import Change, Incident, Step
+from assay.domain.message import Message
 from assay.watch.causes import APART, explains, is_symptom, place
 from assay.watch.places import Places
 from assay.watch.registry import TICK, Bench
 from assay.watch.settings import Settings
-from assay.watch.signal import Item, Key, Signal
+from assay.watch.signal import Item, Key, Signal, seen
 
 
 @dataclass(slots=True)
@@ -60,6 +62,8 @@ class Machine:
             self.places.learn(item)
             if item.kind == "acknowledged":
                 yield from self._acknowledge(str(item.details.get("incident", "")), item.time_s)
+            elif item.kind == "diagnosed":
+                yield from self._diagnosed(item)
             elif item.kind == TICK:
                 yield from self._time(item.time_s)
 
@@ -177,6 +181,23 @@ class Machine:
         if one and one.incident.acknowledged_s is None:
             one.incident = dataclasses.replace(one.incident, acknowledged_s=time_s)
             yield Change(step=Step.ACKNOWLEDGED, time_s=time_s, incident=one.incident)
+
+    def _diagnosed(self, event: Event) -> Iterator[Change]:
+        """What the doctor found in the logs of an incident; it explains, and does not keep it open."""
+        one = self._open.get(str(event.details.get("incident", "")))
+        code, sure = str(event.details.get("code", "")), event.details.get("sure")
+        if one is None or any(f.code == code for f in one.incident.findings):
+            return
+        finding = Finding(
+            code=code,
+            severity=kind_of(code).severity,
+            subject=event.subject,
+            because=Message(f"finding.{code}.why"),
+            confidence_frac=float(sure) if isinstance(sure, float | int) else 0.5,
+            evidence=(seen(event),),
+        )
+        one.incident = dataclasses.replace(one.incident, findings=_ranked((*one.incident.findings, finding)))
+        yield Change(step=Step.JOINED, time_s=event.time_s, incident=one.incident)
 
     def _time(self, now_s: float) -> Iterator[Change]:
         """Let what was momentary pass, close what has recovered, escalate what nobody takes."""

@@ -78,7 +78,8 @@ class _Cluster:
         self._ranks = tuple(Subject("rank", str(i)) for i in range(self._n))
         self._names = names
         self._own = 1 + 0.006 * self._rng.standard_normal(self._n)
-        self._cool = 52 + 4 * self._rng.standard_normal(self._n)
+        # A card beyond this would throttle under load, and so not be healthy.
+        self._cool = 52 + 4 * np.clip(self._rng.standard_normal(self._n), -2.5, 2.5)
         self._symbol = np.zeros(self._n)
         self._sent, self._wait = np.zeros(self._n), np.zeros(self._n)
         self._segments = np.zeros(plan.nodes)

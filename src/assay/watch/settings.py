@@ -28,7 +28,6 @@ class Settings:
     loss_cool_down_steps: int = 50
     loss_diverged_frac: float = 0.10
     # GPUs.
-    throttled_samples: int = 3
     hot_degC: float = 92.0
     corrected_ecc_per_h: float = 1000.0
     remapped_rows_most: float = 8.0
@@ -45,7 +44,6 @@ class Settings:
     # Clocks, storage, ranks.
     clock_offset_s: float = 0.001
     storage_s: float = 2.0
-    storage_ratio: float = 50.0
     cpu_wait_frac: float = 0.4
     cpu_throttled_frac: float = 0.10
     # Silence.
