@@ -53,7 +53,8 @@ bench: $(VENV)/.dev
 validate: $(VENV)/.measure
 	$(BIN)/assay validate kernels validation/kernels/*.csv.gz
 	$(BIN)/assay validate choices validation/nccl_choices/*.json validation/nccl_choices/*.xml
-	$(BIN)/assay validate collectives --cross source validation/collectives/measured.csv validation/collectives/single_node.csv
+	$(BIN)/assay validate collectives --cross source validation/collectives/measured.csv validation/collectives/single_node.csv \
+		validation/collectives/p2p.csv
 	$(BIN)/assay validate training --cross source validation/training/*.csv.gz
 
 # Predicted against measured training steps of this machine, five runs.

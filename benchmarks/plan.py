@@ -73,7 +73,7 @@ def peer_rate(folder: Path) -> float:
 
 
 def _peer_share(folder: str, share: int, shares: int) -> float:
-    """The rate of one process over its share of degrees: Calculon's own model, point by point as its search does.
+    """The rate of one process over its share of degrees: Calculon's model, point by point as its search does.
 
     Its search walks whole sets of degrees and so cannot be stopped after a time; this is its innermost step.
     """

@@ -13,8 +13,11 @@ from click.testing import CliRunner
 from commands import assay
 from rich.cells import cell_len
 
+from assay.api.sweeping import do_piece
 from assay.app.plan import COMMANDS, plan
+from assay.codec.sweep import load_sweep
 from assay.errors import AssayError
+from assay.plan.sweep import points
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTERS = sorted((EXAMPLES / "clusters").glob("*.yaml"))
@@ -153,6 +156,30 @@ def test_sweep_writes_its_rows(tmp_path: Path) -> None:
     assert Path(said["file"]).is_file()
 
 
+@pytest.mark.parametrize("job", ["raytrace", "spectral"])
+def test_jobs_that_are_no_language_models_plan_the_same_way(job: str, tmp_path: Path) -> None:
+    what = ("--workload", job, "--steps", "1e6")
+    said = answer("compare", *what, "--offers", OFFERS, "--only", "all-in", "--gpus", 64, "--currency", "CNY")
+    (one,) = said["platforms"]
+    step = one["prediction"]["step_time_s"]["value"]
+    assert one["training_h"] == pytest.approx(1e6 * step / 3600)
+    assert sum(one["prediction"]["breakdown"].values()) == pytest.approx(step)
+    assert one["layout"] is None
+    assert Decimal(one["cost"]["total"]) > 0
+    risk = answer("risk", "--cluster", "dgx-h100", "--nodes", 8, *what, "--runs", 2)
+    assert 0 < risk["goodput_frac"]["value"] < 1
+    assert risk["input"] is None
+    stages = answer("growth", "--cluster", "dgx-h100", "--stages", "8,16", *what)["stages"]
+    assert stages[1]["steps_per_s"] > stages[0]["steps_per_s"]
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(
+        f"schema: 1\ngrid: {{cluster: [dgx-h100], nodes: [8], workload: [{job}], steps: [1e6]}}\n"
+    )
+    (row,) = do_piece(points(load_sweep(grid).axes))
+    assert row["error"] is None
+    assert row["step_time_s"] == pytest.approx(risk["prediction"]["step_time_s"]["value"])
+
+
 QUICK = {
     "layout": small("layout", "--cluster", H100, "--nodes", 2, "--workload", OWN),
     "compare": ("compare", "--workload", OWN, "--offers", OFFERS, "--gpus", 16, "--currency", "CNY"),
@@ -239,6 +266,9 @@ def test_pages_open_offline_in_both_languages(name: str, tmp_path: Path) -> None
         ),
         (("risk", "--cluster", H100, "--workload", OWN, "--fleet", "llama3"), "unknown fleet", "llama-3"),
         (("risk", "--cluster", H100, "--workload", OWN, "--save", "30"), "no unit", "250 ms"),
+        (("layout", "--cluster", H100, "--workload", "halo3d"), "one layout", "compare"),
+        (("risk", "--cluster", H100, "--workload", "spectral"), "how many steps", "--steps"),
+        (("risk", "--cluster", H100, "--workload", OWN, "--steps", "5"), "jobs of phases", "models"),
         (("sweep", "no.yaml", "--out", "rows.csv"), "no file 'no.yaml'", "path"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else None,

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from assay.api.clusters import read_cluster
 from assay.app.predict_collective import collective
 from assay.app.validate_fabric import choices, collectives
+from assay.catalog.clusters import cluster, cluster_ids
 from assay.errors import AssayError
 
 VALIDATION = Path(__file__).parents[2] / "validation"
@@ -46,6 +48,42 @@ def test_a_topology_file_stands_for_the_node() -> None:
 
 
 @pytest.mark.parametrize(
+    ("file", "named"),
+    [("dgxh100.xml", "h100-sxm"), ("dgxa100.xml", None)],  # by hand: one PCI id for every GPU
+)
+def test_the_gpu_of_a_topology_is_known_by_its_pci_id(file: str, named: str | None) -> None:
+    gpu = read_cluster(str(VALIDATION / "nccl_choices" / file)).node.gpu
+    assert (gpu.id if gpu else None) == named
+
+
+def test_a_nic_faster_than_its_slot_is_refused_with_the_arithmetic(tmp_path: Path) -> None:
+    text = (VALIDATION / "nccl_choices" / "dgxh100.xml").read_text(encoding="utf-8")
+    file = tmp_path / "node.xml"
+    file.write_text(text.replace('speed="400000"', 'speed="800000"', 1), encoding="utf-8")
+    told = str(run(collective, "--cluster", str(file)).exception)
+    assert "node.xml:10: " in told
+    assert "800 Gbit/s moves 100.0 GB/s, but its slot is PCIe 5 x16 (63.0 GB/s)" in told
+
+
+@pytest.mark.parametrize("system", cluster_ids())
+def test_every_switch_works_on_every_shipped_system(system: str) -> None:
+    for words in ((), ("--nvls",), ("--no-nvls",), ("--adaptive",), ("--no-adaptive",), ("--no-sharp",)):
+        answer = json.loads(
+            run(collective, "--cluster", system, "--nodes", "2", "--bytes", "64Mi", *words, "--json").output
+        )
+        (point,) = answer["points"]
+        assert point["time_s"]["value"] > 0
+        assert point["bound_by"]
+    result = run(collective, "--cluster", system, "--nodes", "2", "--bytes", "64Mi", "--sharp", "--json")
+    fabric = cluster(system).fabric
+    assert fabric is not None
+    if fabric.sharp:
+        assert json.loads(result.output)["points"]
+    else:
+        assert "no SHARP" in str(result.exception)
+
+
+@pytest.mark.parametrize(
     ("words", "told"),
     [
         (("--cluster", "dgx-h10"), "dgx-h100"),
@@ -75,3 +113,13 @@ def test_collectives_are_scored_from_files(tmp_path: Path) -> None:
     assert answer["groups"]["in a node"]["n"] == 32
     assert answer["rows"][0]["error_frac"] is not None
     assert "median" in run(collectives, str(few)).output
+
+
+def test_copies_from_point_to_point_are_scored_beside_them(tmp_path: Path) -> None:
+    lines = (VALIDATION / "collectives" / "measured.csv").read_text(encoding="utf-8").splitlines()
+    few = tmp_path / "few.csv"
+    few.write_text("\n".join([lines[0], *(x for x in lines if x.startswith("C001"))]), encoding="utf-8")
+    answer = json.loads(
+        run(collectives, str(few), str(VALIDATION / "collectives" / "p2p.csv"), "--json").output
+    )
+    assert {"in a node", "point to point, bandwidth", "point to point, latency"} <= set(answer["groups"])

@@ -3,6 +3,7 @@
 import json
 import re
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -145,6 +146,17 @@ def test_a_faulty_design_is_told_with_its_line(found, old, new, words):
     assert "design.yaml:" in text
 
 
+def test_routes_of_a_switch_that_is_not_there_are_told(tmp_path, found):
+    routes = tmp_path / "fts.txt"
+    head = "Unicast lids [0x0-0x4c] of switch DR path slid 0; dlid 0; 0,1 guid 0x0000000000100070 (leaf077):"
+    row = "0x0001 001 : (Channel Adapter portguid 0x0000000000200441: 'node0000/mlx5_0')"
+    routes.write_text("\n".join([head, row, "1 valid lids dumped", ""]))
+    assert "switch leaf077, which is not in" in refused("fabric", "--from", found[0], "--from", routes)
+    assert "routes without cabling" in refused("fabric", "--from", routes)
+    assert "a second cabling file" in refused("fabric", "--from", found[0], "--from", found[0])
+    assert "unknown node" in refused("fabric", "--from", found[0], "--placement", "node[0-77]")
+
+
 def test_what_is_no_cabling_is_told(tmp_path):
     file = tmp_path / "x.txt"
     file.write_text("hello\n")
@@ -238,3 +250,40 @@ def test_the_pool_of_a_rack_holds_what_a_node_does_not():
         "memory-pool", "--cluster", "dgx-h100", "--bytes", "1 GB", "--gpus", 9
     )
     assert "what is to be held" in refused("memory-pool", "--cluster", "dgx-h100")
+
+
+def test_a_jittery_network_has_a_tail():
+    words = ["collective", "--cluster", "hgx-h100-roce", "--nodes", 16, "--bytes", "1Mi"]
+    (tail,) = answer(*words, "--jitter", "20 us")["tails"]
+    assert 30 * 10e-6 < tail["median_s"] < tail["p99_s"]
+    assert "tails" not in answer(*words)
+    assert "20" in refused(*words, "--jitter", "20")
+
+
+def test_jobs_share_and_vendors_do_not_talk():
+    one = answer(
+        "fabric", "--cluster", "dgx-h100", "--nodes", 16, "--job", "ring:node[0-15]", "--with", "hgx-mi300x"
+    )
+    assert one["jobs"][0]["alone_Bps"] == pytest.approx(50e9)
+    assert {talk["way"] for talk in one["talks"]} == {"gpudirect", "none"}
+    assert one["gpu_out_Bps"] == pytest.approx([50e9] * 8)
+    assert one["nvlink_domain_limit_gpus"] == 256
+
+
+def test_an_incast_drops_unless_something_holds_the_senders():
+    words = ["fabric", "--cluster", "hgx-h100-roce", "--nodes", 8]
+    found = answer(*words, "--incast", "128:1Mi:64Mi")["incast"]
+    assert found["lossy"]["dropped_frac"] == pytest.approx(63 / 128)
+    assert found["ecn"]["dropped_frac"] == found["lossless"]["dropped_frac"] == 0
+    assert found["lossless"]["pauses"]
+    assert "senders:burst:buffer" in refused(*words, "--incast", "128")
+
+
+def test_failures_of_a_fabric_as_found(found):
+    one = answer("fabric", "--from", found[0], "--fail", "nic:node3/mlx5_2")
+    assert one["remaining_frac"]["ring"] == 7 / 8
+    assert "did you mean" in refused("fabric", "--from", found[0], "--fail", "switch:spin2")
+    with pytest.raises(click.UsageError, match="the rest is for designs"):
+        raise run("fabric", "--from", found[0], "--sharp").exception
+    with pytest.raises(click.UsageError, match="as found"):
+        raise run("fabric", "--cluster", "dgx-h100", "--against", found[1]).exception

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import time
@@ -38,7 +39,21 @@ def test_nothing_is_named_on_a_clean_cluster(qualify):
     assert all(1 <= share < 1.1 for share in shares.values())
 
 
-@pytest.mark.parametrize("delay_s", [0.0005, pytest.param(0.002, marks=pytest.mark.cluster)])
+def test_one_host_behind_half_a_millisecond_and_a_pair_of_others_at_500_Mbps(
+    qualify, namespace_cluster, victim
+):
+    """Two faults at once, each named where it is and the rest left in peace."""
+    host, near, far = victim(list(itertools.permutations(range(4), 3)))
+    namespace_cluster.shape(f"h{host}", delay_s=0.0005)
+    namespace_cluster.pair_rate(f"h{near}", f"h{far}", 500)
+    found = set(findings(qualify(*PAIRS), *LINKS))
+    planted = {("LINK_SLOW", f"link:h{host}>*"), ("LINK_SLOW_ONE_WAY", f"link:h{near}>h{far}")}
+    assert found >= planted
+    assert all(f"h{host}" in subject for _, subject in found - planted)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("delay_s", [0.0005, 0.002])
 def test_one_host_behind_a_delay(qualify, namespace_cluster, victim, delay_s):
     host = f"h{victim(range(4))}"
     namespace_cluster.shape(host, delay_s=delay_s)
@@ -65,6 +80,7 @@ def test_one_host_at_500_Mbps_in_one_direction(qualify, namespace_cluster, victi
     assert all(host in subject for _, subject in found)
 
 
+@pytest.mark.cluster
 def test_one_pair_at_500_Mbps(qualify, namespace_cluster, victim):
     near, far = victim([(a, b) for a in range(4) for b in range(4) if a != b])
     namespace_cluster.pair_rate(f"h{near}", f"h{far}", 500)

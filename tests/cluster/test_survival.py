@@ -44,7 +44,7 @@ def test_a_killed_rank_is_named_and_the_others_get_verdicts(job, victim):
 
 
 def test_the_folders_of_all_hosts_are_judged_together_and_copies_are_refused(job, tmp_path):
-    job.start(*QUICK)
+    job.start(*QUICK, "--restarts", 2)
     for rank in (1, 2, 3):
         job.wait_for('"clock.offset"', rank)
     job.processes[0].kill()  # nobody is left to gather: each host has only what it measured itself

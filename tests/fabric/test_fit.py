@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 
 from assay.errors import InputError
-from assay.fabric.fit import Sample, fit, nonnegative, predicted_s
+from assay.fabric.fit import Sample, fit, nonnegative, priced_s
 from assay.fabric.parameters import Parameters, read_parameters, shipped, write_parameters
 
 
@@ -44,9 +44,8 @@ def test_what_was_never_measured_is_what_nccl_itself_takes_it_for() -> None:
 
 def test_links_and_nics_run_at_the_same_time() -> None:
     counts = {"launch/hopper": 1e-6, "wire/SIMPLE/hopper": 1e-3, "net/infiniband": 2e-3}
-    sample = Sample(counts=counts, measured_s=1.0, source="s", bytes=1e6, inter=True)
     parameters = Parameters(values={"launch": 5.0, "wire/SIMPLE": 1.5, "net": 1.1})
-    assert predicted_s(sample, parameters) == pytest.approx(5e-6 + 2.2e-3)
+    assert priced_s(counts, parameters) == pytest.approx(5e-6 + 2.2e-3)
 
 
 def test_parameters_survive_writing() -> None:

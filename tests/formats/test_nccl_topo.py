@@ -6,7 +6,8 @@ import pytest
 
 from assay.domain.cluster import SWITCH
 from assay.errors import InputError
-from assay.formats.nccl_topo import parse_topology, recognise
+from assay.formats.nccl_topo import Graph, TopologyDevice, parse_topology, pci_device, read_records, recognise
+from assay.formats.xml_tree import parse_xml
 
 FOLDER = Path(__file__).parents[2] / "validation" / "nccl_choices"
 
@@ -44,9 +45,10 @@ def test_every_topology_is_read(name: str) -> None:
         ('sm="90"', "", "<gpu> lacks 'sm'"),
         ('speed="400000"', 'speed="fast"', "speed='fast' is not a whole number"),
         ('arch="x86_64"', "", "dgxh100.xml:2: <cpu> lacks 'arch'"),
+        ('speed="400000"', 'speed="800000"', "dgxh100.xml:10: <net> mlx5_0 of 800 Gbit/s moves 100.0 GB/s"),
         ('link_speed="32.0 GT/s PCIe"', 'link_speed="33 GT/s"', "no PCIe speed"),
-        ("</system>", "", "not XML"),
-        ("<system", '<!DOCTYPE x [<!ENTITY a "b">]><system', "no entities"),
+        ("</system>", "", "is not whole XML"),
+        ("<system", '<!DOCTYPE x [<!ENTITY a "b">]><system', "declares entities"),
     ],
 )
 def test_what_is_lacking_is_named(old: str, new: str, told: str) -> None:
@@ -59,3 +61,20 @@ def test_what_is_lacking_is_named(old: str, new: str, told: str) -> None:
 def test_a_file_without_gpus_is_refused() -> None:
     with pytest.raises(InputError, match="no <gpu>"):
         parse_topology(['<system version="1"></system>'], "empty.xml")
+
+
+def test_the_same_tree_gives_a_diagnosis_its_devices() -> None:
+    tree = parse_xml(text("dgxh100.xml"), "dgxh100.xml")
+    devices = [one for one in read_records(tree) if isinstance(one, TopologyDevice)]
+    assert [one.kind for one in devices].count("net") == 8
+    first = next(one for one in devices if one.kind == "gpu")
+    assert (first.line, first.nvlinks, first.depth, first.gdr) == (4, 18, 1, True)
+    assert 'busid="0000:11:00.0"' in first.text
+    assert pci_device(tree) == 0x2330
+
+
+def test_graphs_are_read_with_their_lines() -> None:
+    tree = parse_xml('<graphs version="1">\n<graph id="0" nchannels="8" typeintra="NVL"/></graphs>', "g.xml")
+    assert list(read_records(tree)) == [
+        Graph(file="g.xml", line=2, id=0, channels=8, type_intra="NVL", type_inter="")
+    ]

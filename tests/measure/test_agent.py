@@ -58,20 +58,21 @@ def test_a_killed_rank_is_named_and_nobody_else(run_benchmark, tmp_path, victim)
     assert measured.outcome.seconds < 30
 
 
-def test_a_stopped_rank_is_named_at_the_deadline_and_nobody_else(run_benchmark, tmp_path):
-    stopper = send_later(tmp_path / "gemm-run", 1, signal.SIGSTOP, after_s=3.0)
-    measured = run_benchmark("gemm", deadline_s=14.0, **LONG)
+def test_a_stopped_rank_is_named_long_before_the_deadline_and_nobody_else(run_benchmark, tmp_path):
+    stopper = send_later(tmp_path / "gemm-run", 1, signal.SIGSTOP, after_s=1.0)
+    measured = run_benchmark("gemm", deadline_s=600.0, **LONG)
     stopper.join()
     assert measured.outcome.late == (1,)
     assert not measured.outcome.lost
     late = [line for line in measured.lines if line.get("kind") == "rank_late"]
     assert [e["subject"] for e in late] == ["rank:1"]
-    assert "did not end within 14 s" in late[0]["text"]
+    assert late[0]["text"] == "was stopped by a signal for 10 s or until the deadline"
+    assert measured.outcome.seconds < 300
 
 
 def test_no_worker_outlives_its_task(run_benchmark, tmp_path):
     stopper = send_later(tmp_path / "gemm-run", 1, signal.SIGSTOP, after_s=1.0)
-    run_benchmark("gemm", deadline_s=8.0, **LONG)
+    run_benchmark("gemm", deadline_s=120.0, **LONG)
     stopper.join()
     for rank in (0, 1):
         assert not Path(f"/proc/{pid_of(tmp_path / 'gemm-run', rank)}").exists()

@@ -87,7 +87,7 @@ def test_growth_shows_fabric_and_scaling_stage_by_stage() -> None:
     built = grow(h100(16), (1, 4, 16), named_job("llama-3.1-8b"), fixed={"precision": "bf16"})
     assert [stage.topology for stage in built] == ["nvlink-domain", "single-switch", "leaf-spine"]
     assert built[0].linear_frac == 1
-    assert all(a.tokens_per_s < b.tokens_per_s for a, b in pairwise(built))  # type: ignore[operator]
+    assert all(a.rate_per_s < b.rate_per_s for a, b in pairwise(built))  # type: ignore[operator]
     assert all(stage.linear_frac <= 1.05 for stage in built)  # type: ignore[operator]
     assert built[-1].generation == "NDR"
 

@@ -43,7 +43,7 @@ def grid(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The rows of the grid by two workers, of which one is killed on the way; the next tests compare with it."""
+    """The rows of the grid by two workers, of which one is killed; the next tests compare with it."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "grid.yaml").write_text(GRID)
     killed: list[int] = []

@@ -100,6 +100,25 @@ def test_precision_words_name_the_recipe(said: str, recipe: str) -> None:
     assert precision_of(ROW | {"precision": said})[0] == recipe
 
 
+def test_fp4_keeps_layers_in_bf16_where_its_row_says_so() -> None:
+    assert precision_of(ROW | {"precision": "nvfp4"})[1] == 0
+    assert precision_of(ROW | {"precision": "nvfp4 (first/last layers higher)"})[1] > 0
+
+
+def test_silence_about_recomputation_means_most_often_what_the_stack_does_by_itself() -> None:
+    def odds(software: str) -> dict[str, float]:
+        found = marginal(ROW | {"recompute": "", "software": software})
+        return {
+            kind: sum(
+                w for s, w in zip(found.situations, found.weights, strict=True) if s.layout.recompute == kind
+            )
+            for kind in ("none", "full")
+        }
+
+    assert odds("JAX MaxText")["full"] > odds("JAX MaxText")["none"]
+    assert odds("NeMo")["full"] < odds("NeMo")["none"]
+
+
 def test_rows_count_in_the_groups_of_the_accuracy_table() -> None:
     assert groups_of(ROW) == ("dense", "dense H100")
     assert groups_of(ROW | {"experts": "8"}) == ("MoE",)

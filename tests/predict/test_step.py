@@ -158,3 +158,47 @@ def test_short_packed_documents_make_attention_cheaper(network: LinkNetwork) -> 
     assert (
         predict(packed, network).breakdown_s["attention"] < predict(one, network).breakdown_s["attention"] / 3
     )
+
+
+def test_a_rank_inside_an_island_gets_each_token_once() -> None:
+    # Mixtral: 2 of 8 experts on 8 ranks; a token meets 8·(1 − (7/8)²) = 1.875 of them instead of 2.
+    once = situation("mixtral-8x7b", batch=64, stack_id="megatron-bridge", tp=1, pp=1, dp=8, ep=8)
+    copies = replace(once, stack=replace(once.stack, ep_once_a_node=False))
+    sent = [float(step_times(columns([c]), h100_network(), FITTED).terms["ep"][0]) for c in (once, copies)]
+    assert sent[0] / sent[1] == pytest.approx(1.875 / 2)
+
+
+@pytest.mark.parametrize(
+    ("gpu_id", "precision", "moved_bytes"),
+    [("h100-sxm", "fp8", 4), ("b200", "fp8", 3), ("b200", "fp8-current", 5), ("b200", "mxfp8", 4.1)],
+)
+def test_blackwell_needs_no_transposed_copy_of_whole_tensor_scales(
+    gpu_id: str, precision: str, moved_bytes: float
+) -> None:
+    assert columns([situation(gpu_id=gpu_id, precision=precision)]).cast_bytes[0] == moved_bytes
+
+
+@pytest.mark.parametrize(
+    ("stack_id", "precision", "moved_bytes"),
+    [
+        ("megatron", "bf16", 6),
+        ("torchtitan", "bf16", 12),
+        ("megatron-deepspeed", "fp16", 6),
+        ("megatron-deepspeed", "bf16", 18),
+    ],
+)
+def test_gradient_sums_follow_the_stack_and_the_precision(
+    stack_id: str, precision: str, moved_bytes: float
+) -> None:
+    one = columns([situation(gpu_id="a100-sxm-80gb", stack_id=stack_id, precision=precision)])
+    assert one.sum_bytes[0] == moved_bytes
+
+
+def test_numbers_of_one_kind_share_most_of_their_prior() -> None:
+    names, cov = Physics.names(), Physics.covariance()
+    at = {name: names.index(name) for name in names}
+    assert np.allclose(np.sqrt(np.diag(cov)), Physics.widths())
+    assert np.all(np.linalg.eigvalsh(cov) > 0)
+    alike, apart = (cov[at["traffic_ampere"], at[other]] for other in ("traffic_blackwell", "cast_blackwell"))
+    assert alike > 0
+    assert apart == 0

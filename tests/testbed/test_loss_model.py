@@ -8,9 +8,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "validation"))
 
-import loss  # noqa: E402 - found through the line above
+import loss
 
-from assay.fabric.loss.latency import Delays, ring_times  # noqa: E402
+from assay.fabric.loss.latency import Delays, ring_times
 
 pytestmark = pytest.mark.cluster
 

@@ -7,16 +7,17 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay.api.gathering import attend_job
-from assay.api.judging import judge
-from assay.api.reporting import write_report
-from assay.codec.claims import Claims
-from assay.domain.criterion import Profile
 from assay.errors import AssayError, EnvironmentLackError
 from assay.measure.attend import Attended
 from assay.measure.launchers.job import Job
 from assay.store.run import seal
+
+if TYPE_CHECKING:
+    from assay.codec.claims import Claims
+    from assay.domain.criterion import Profile
 
 _JUDGING = ".judging"
 #: Other survivors that share the folder write their last lines meanwhile.
@@ -54,6 +55,10 @@ def _judge_instead(
     lang: str,
 ) -> None:
     """Several survivors may share the folder; the first to say so judges it."""
+    # Only here: thousands of agents need not load what judging needs.
+    from assay.api.judging import judge
+    from assay.api.reporting import write_report
+
     with contextlib.suppress(FileExistsError):
         os.close(os.open(folder / _JUDGING, os.O_CREAT | os.O_EXCL))
         try:

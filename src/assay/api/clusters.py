@@ -10,6 +10,7 @@ from assay.catalog.clusters import cluster, load_cluster
 from assay.catalog.devices import gpu as catalogue_gpu
 from assay.catalog.devices import gpus
 from assay.catalog.nodes import compute_capability
+from assay.catalog.pci import gpu_by_pci
 from assay.domain.cluster import Cluster, Node
 from assay.domain.device import Gpu
 from assay.domain.fabric import Fabric, Transport, Wiring
@@ -37,8 +38,8 @@ def find_cluster(
     """The cluster that `said` names.
 
     `base` is the shipped system (or cluster file) that a run was measured on, `gpu` the GPU of an NCCL
-    topology, which does not name it. Without `nodes` a file's or a run's own number counts; a shipped system
-    has none.
+    topology whose PCI ids do not tell it. Without `nodes` a file's or a run's own number counts; a shipped
+    system has none.
     """
     path = Path(said)
     if path.is_dir():
@@ -83,11 +84,13 @@ def _require_network(found: Cluster, nodes: int) -> None:
 
 def _of_topology(path: Path, nodes: int, gpu: str | None) -> Cluster:
     from assay.api.predicting import text_lines
-    from assay.formats.nccl_topo import parse_topology
+    from assay.formats.nccl_topo import node_of, pci_device
+    from assay.formats.xml_tree import parse_xml
 
-    node = parse_topology(text_lines(path), str(path))
-    if gpu is not None:
-        node = replace(node, gpu=_fitting_gpu(node, gpu, path))
+    tree = parse_xml("\n".join(text_lines(path)), str(path))
+    node = node_of(tree)
+    named = gpu_by_pci(pci_device(tree), node.compute_capability)
+    node = replace(node, gpu=named if gpu is None else _fitting_gpu(node, gpu, path))
     rdma = all(nic.gpudirect for nic in node.nics)
     fabric = Fabric(id=node.id, transport=Transport.ROCE if rdma else Transport.TCP, wiring=Wiring.RAIL)
     return Cluster(id=node.id, name=node.id, node=node, count=nodes, fabric=fabric if node.nics else None)

@@ -14,6 +14,7 @@ from assay.domain.cluster import Cluster
 from assay.errors import InputError
 from assay.fabric.collective import CollectiveTimes, Options, collective_time
 from assay.fabric.failures.impact import Conditions, Impact, impact, slowed_cluster
+from assay.fabric.loss.latency import Tail, ring_tail
 from assay.fabric.placement import Placement
 from assay.predict.calibration import network_of
 
@@ -34,13 +35,17 @@ class CollectiveOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictedCollective:
-    """A curve; `measured_s` maps a size to what a file has for it, `source` is the run behind the times."""
+    """A curve; `measured_s` maps a size to what a file has for it, `source` is the run behind the times.
+
+    `tails` of the smallest and largest size: what waiting for late messages makes of rings, one a NIC.
+    """
 
     cluster: Cluster
     times: CollectiveTimes
     impact: Impact | None
     measured_s: Mapping[int, float]
     source: str | None
+    tails: Mapping[float, Tail] = field(default_factory=dict)
 
 
 def predict_collective(options: CollectiveOptions) -> PredictedCollective:
@@ -62,7 +67,20 @@ def predict_collective(options: CollectiveOptions) -> PredictedCollective:
         impact=harm,
         measured_s=measured,
         source=cluster.calibration.source if told and cluster.calibration is not None else None,
+        tails={} if harm is None else _tails(harm, cluster.of(nodes), sizes),
     )
+
+
+def _tails(harm: Impact, cluster: Cluster, sizes: Sequence[int]) -> dict[float, Tail]:
+    asked = harm.conditions
+    if cluster.count < 2 or not (asked.jitter_s or asked.loss_frac):
+        return {}
+    return {
+        float(size): ring_tail(
+            harm.connection, cluster.count, size / len(cluster.node.nics), asked.loss_frac, asked.jitter_s
+        )
+        for size in sorted({sizes[0], sizes[-1]})
+    }
 
 
 def _as_measured(times: CollectiveTimes, cluster: Cluster, width: int) -> CollectiveTimes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from assay.api.clusters import read_cluster
@@ -12,8 +12,11 @@ from assay.domain.cluster import Cluster
 from assay.domain.fabric import Wiring
 from assay.errors import InputError, unknown_name
 from assay.fabric.contention.classes import shares
+from assay.fabric.contention.inside import gpus_out
 from assay.fabric.failures.impact import Conditions, Impact, impact, network_of
 from assay.fabric.failures.sweep import Swept, sweep_cluster
+from assay.fabric.loss.incast import Incast
+from assay.fabric.loss.incast import incast as arrive
 from assay.fabric.reach import Talk, domain_limit, talks
 from assay.fabric.routes.patterns import flows
 from assay.fabric.sharp_trees import SharpTrees, sharp_trees
@@ -22,7 +25,7 @@ from assay.fabric.topology.network import plain_name
 from assay.fabric.topology.tiers import Tiers
 from assay.formats.slurm_topology import expanded
 from assay.report.fabric_picture import fabric_page, fabric_svg
-from assay.units import show
+from assay.units import parse_bytes, show
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +123,7 @@ def summary(sized: Sized) -> list[tuple[str, str]]:
         ("transceivers", f"{size.transceivers:,}"),
         ("bisection", show(size.bisection_Bps, "B/s")),
         ("oversubscription", ", ".join(f"{tier} {ratio:g}:1" for tier, ratio in over.items()) or "–"),
+        ("node_out", show(min(gpus_out(sized.cluster.node)), "B/s")),
         ("hops", f"{size.most_hops}"),
         ("latency", f"{show(near, 's')} – {show(far, 's')}"),
         ("room", f"{sized.room:,}"),
@@ -146,6 +150,7 @@ class Answers:
     jobs: tuple[JobShare, ...] = ()
     talks: tuple[Talk, ...] = ()
     domain_limit: int | None = None
+    incast: Mapping[str, Incast] = field(default_factory=dict)
 
 
 def answer_questions(
@@ -156,8 +161,9 @@ def answer_questions(
     sweep: bool = False,
     jobs: Sequence[str] = (),
     others: Sequence[str] = (),
+    incast: str | None = None,
 ) -> Answers:
-    """Failures, sweep, SHARP, jobs that share, and who can talk to whom. Raises `InputError`."""
+    """Failures, sweep, SHARP, jobs that share, who can talk to whom, incast. Raises `InputError`."""
     kinds = [cluster, *(read_cluster(name) for name in others)]
     return Answers(
         impact=impact(cluster, conditions) if conditions.any else None,
@@ -166,7 +172,29 @@ def answer_questions(
         jobs=tuple(_share(cluster, jobs)) if jobs else (),
         talks=talks(kinds) if others else (),
         domain_limit=domain_limit(cluster),
+        incast=_incast(cluster, incast) if incast else {},
     )
+
+
+def _incast(cluster: Cluster, said: str) -> dict[str, Incast]:
+    """`senders:burst:buffer` at one NIC's port: with nothing, ECN, or credits and PFC to hold them."""
+    parts = said.split(":")
+    if len(parts) != 3 or not parts[0].isdigit():
+        raise InputError(f"--incast {said!r}", fix="write senders:burst:buffer, for example 32:1Mi:64Mi")
+    burst, buffer = (float(parse_bytes(part, where="--incast")) for part in parts[1:])
+    port = cluster.node.nics[0].rate_Bps
+    ways = {"lossy": (False, None), "ecn": (False, buffer / 4), "lossless": (True, None)}
+    return {
+        name: arrive(
+            int(parts[0]),
+            burst,
+            port_Bps=port,
+            buffer_bytes=buffer,
+            lossless=lossless,
+            marks_at_bytes=marks,
+        )
+        for name, (lossless, marks) in ways.items()
+    }
 
 
 def _share(cluster: Cluster, said: Sequence[str]) -> Iterator[JobShare]:

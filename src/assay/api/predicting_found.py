@@ -18,6 +18,8 @@ from assay.domain.finding import Evidence, Finding
 from assay.domain.message import Message
 from assay.domain.subject import Subject
 from assay.errors import InputError
+from assay.fabric.failures.impact import Conditions
+from assay.fabric.failures.remaining import Remaining, remaining
 from assay.fabric.routes.patterns import PATTERNS, Flows, flows
 from assay.fabric.routes.spread import spread
 from assay.fabric.routes.tables import Tables
@@ -63,13 +65,14 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A fabric as found, with its findings and loads."""
+    """A fabric as found, with its findings and loads; `left` is what asked failures leave of it."""
 
     network: Network
     design: Network | None
     findings: tuple[Finding, ...]
     loads: tuple[Load, ...]
     ignored: int
+    left: Remaining | None = None
 
     def count(self, tier: int) -> int:
         """Switches of a tier."""
@@ -93,8 +96,17 @@ class Found:
         return narrow / 2
 
 
-def read_found(files: Sequence[Path], *, against: str | None = None, placement: str | None = None) -> Found:
-    """Read discovery and route files, whichever they are. Raises `InputError` with file:line."""
+def read_found(
+    files: Sequence[Path],
+    *,
+    against: str | None = None,
+    placement: str | None = None,
+    conditions: Conditions | None = None,
+) -> Found:
+    """Read discovery and route files, whichever they are. Raises `InputError` with file:line.
+
+    Failures among the `conditions` are held against the fabric as found, with its routes dealt anew.
+    """
     cabling: Cabling | None = None
     routes: list[tuple[SwitchRoutes, ...]] = []
     for file in files:
@@ -120,7 +132,14 @@ def read_found(files: Sequence[Path], *, against: str | None = None, placement: 
         findings=tuple(_finding(fault, network) for fault in faults),
         loads=tuple(_loads(network, tables, nodes)),
         ignored=cabling.ignored,
+        left=_left(network, conditions, nodes),
     )
+
+
+def _left(network: Network, conditions: Conditions | None, nodes: list[str] | None) -> Remaining | None:
+    if conditions is None or not conditions.failures:
+        return None
+    return remaining(network, conditions.failures, routing=conditions.routing or "static", nodes=nodes)
 
 
 def read_cabling(lines: Sequence[str], name: str) -> Cabling:

@@ -44,6 +44,13 @@ def is_job(said: str) -> bool:
     return said.strip().lower() in job_ids()
 
 
+def read_job(workload: str, said: Sequence[str] = ()) -> tuple[Job, Mapping[str, float]]:
+    """A shipped job or one from a file, and its parameters with those that are said as `name=value`."""
+    path = Path(workload)
+    found = load_job(path) if path.is_file() else job(workload)
+    return found, settings(found, _values(found, said))
+
+
 def predict_named_job(
     system: str, nodes: int, workload: str, said: Sequence[str], conditions: Conditions | None = None
 ) -> PredictedJob:
@@ -51,10 +58,8 @@ def predict_named_job(
 
     `conditions` are what is wrong on all of them; smaller numbers of nodes are of the healthy fabric.
     """
-    path = Path(workload)
-    found = load_job(path) if path.is_file() else job(workload)
+    found, values = read_job(workload, said)
     built = read_cluster(system).of(nodes)
-    values = settings(found, _values(found, said))
     grows = any(parameter.grows for parameter in found.parameters)
     network = network_of(built)
     harm = impact(built, conditions) if conditions is not None and conditions.any else None

@@ -15,20 +15,27 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from assay.api.clusters import read_cluster
-from assay.api.planning import JobOptions, find_job, fixed_axes
-from assay.api.predicting import PredictOptions, predict_step
+from assay.api.planning import JobOptions, find_job, find_work, fixed_axes
+from assay.api.predicting_jobs import is_job
 from assay.catalog.faults import failure_rate
 from assay.codec.sweep import load_sweep
+from assay.domain.cluster import Cluster
+from assay.domain.layout import parse_layout
 from assay.errors import AssayError, EnvironmentLackError, InputError
+from assay.plan.job import Job as Training
+from assay.plan.job import with_layout
 from assay.plan.ranking import rank
 from assay.plan.reliability import Job, Restart, best_interval_s, goodput_frac
 from assay.plan.sweep import AXES, RESULTS, Piece, Point, Row, failed, pieces, points
-from assay.predict.prediction import Prediction
+from assay.plan.work import work_on
+from assay.predict.calibration import calibrated_physics, network_of
+from assay.predict.jobs.price import RANGE
+from assay.predict.prediction import Prediction, predict
 
 Progress = Callable[[int, int], None]
 
@@ -123,58 +130,82 @@ def do_piece(some: Sequence[Point]) -> list[Row]:
 
 def _row(point: Point) -> Row:
     cluster = read_cluster(str(point["cluster"])).of(_whole(point["nodes"]))
-    layout = str(point["layout"])
     options = JobOptions(
         workload=str(point["workload"]),
         global_batch=_whole(point["global_batch"]) or None,
         seq_len=_whole(point["seq_len"]) or None,
         task=str(point["task"]),
         stack=str(point["stack"]),
-        tokens=float(str(point["tokens"])) or None,
+        tokens=_number(point["tokens"]) or None,
         precision="bf16",
     )
+    if is_job(options.workload):
+        return {**point, **_phased(point, options, cluster)}
     job = find_job(options)
-    if layout == "best":
-        fixed = fixed_axes(options)
-        done = rank(job, cluster, fixed=fixed, count=1, front=0, small=True).candidates[0].prediction
-    else:
-        done = predict_step(
-            PredictOptions(
-                cluster=str(point["cluster"]),
-                nodes=cluster.count,
-                workload=options.workload,
-                layout=layout,
-                global_batch=job.on(cluster).global_batch,
-                seq_len=options.seq_len,
-                task=options.task,
-                stack=options.stack,
-            )
-        ).prediction
-    return {**point, **_results(point, done, job.tokens, cluster.count, len(cluster.node.gpus))}
-
-
-def _results(point: Point, done: Prediction, tokens: float, nodes: int, per_node: int) -> Row:
-    said = float(str(point["failures_per_1000_node_days"]))
-    rate = said / 1000 / _DAY_S if said else failure_rate(per_node).value_per_s
-    failing = Job(nodes=nodes, failures_per_s=rate, save_s=float(str(point["save_s"])), restart=Restart())
-    goodput = goodput_frac(failing, best_interval_s(failing))
-    days = done.days(tokens)
+    done = _predicted(str(point["layout"]), options, job, cluster)
+    t = done.step_time_s
     values: Row = {
         "gpus": done.situation.layout.ranks,
         "chosen_layout": layout_text(done),
-        "step_time_s": done.step_time_s.value,
-        "step_low_s": done.step_time_s.low,
-        "step_high_s": done.step_time_s.high,
+        "step_time_s": t.value,
+        "step_low_s": t.low,
+        "step_high_s": t.high,
         "tokens_per_s_per_gpu": done.tokens_per_s_per_gpu,
         "mfu_frac": done.mfu_frac,
         "memory_bytes": done.total_bytes,
         "fits": done.fits,
+    }
+    return {**point, **_in_time(point, values, done.days(job.tokens), cluster)}
+
+
+def _predicted(layout: str, options: JobOptions, job: Training, cluster: Cluster) -> Prediction:
+    """The prediction of the layout that the point names, or of the best."""
+    if layout == "best":
+        return (
+            rank(job, cluster, fixed=fixed_axes(options), count=1, front=0, small=True)
+            .candidates[0]
+            .prediction
+        )
+    base = job.on(cluster)
+    chosen = parse_layout(layout, gpus=cluster.gpus)
+    model = job.workload.model
+    chosen.check(gpus=cluster.gpus, layers=model.layers, heads=model.heads, seq_len=job.workload.seq_len)
+    physics = calibrated_physics(cluster.calibration)
+    return predict(with_layout(base, chosen), network_of(cluster), physics=physics)
+
+
+def _phased(point: Point, options: JobOptions, cluster: Cluster) -> Row:
+    """The row of a job of phases, which knows neither tokens nor layouts."""
+    steps = _number(point["steps"]) or None
+    work = work_on(find_work(replace(options, tokens=None, steps=steps)), cluster)
+    low, high = RANGE
+    one = work.phased
+    step_s = one.step_s if one else None
+    values: Row = {
+        "gpus": cluster.gpus,
+        "step_time_s": step_s,
+        "step_low_s": None if step_s is None else step_s * low,
+        "step_high_s": None if step_s is None else step_s * high,
+        "memory_bytes": sum(one.memory_bytes.values()) if one else None,
+        "fits": True,
+    }
+    return _in_time(point, values, work.ideal_h / 24, cluster)
+
+
+def _in_time(point: Point, values: Row, days: float, cluster: Cluster) -> Row:
+    """The results of a row with its days, and what failures make of them."""
+    said = _number(point["failures_per_1000_node_days"])
+    rate = said / 1000 / _DAY_S if said else failure_rate(len(cluster.node.gpus)).value_per_s
+    failing = Job(
+        nodes=cluster.count, failures_per_s=rate, save_s=_number(point["save_s"]), restart=Restart()
+    )
+    goodput = goodput_frac(failing, best_interval_s(failing))
+    times: Row = {
         "days": days,
         "goodput_frac": goodput,
         "days_with_failures": days / goodput if goodput else None,
-        "error": None,
     }
-    return {name: values[name] for name in RESULTS}
+    return dict.fromkeys(RESULTS) | values | times
 
 
 def layout_text(done: Prediction) -> str:
@@ -183,6 +214,10 @@ def layout_text(done: Prediction) -> str:
     words = [f"{name}={getattr(one, name)}" for name in ("tp", "pp", "vpp", "cp", "ep", "dp", "micro_batch")]
     words += [f"{name}={getattr(one, name)}" for name in ("sharding", "recompute", "precision")]
     return ",".join(words)
+
+
+def _number(value: object) -> float:
+    return float(str(value))
 
 
 def _whole(value: object) -> int:

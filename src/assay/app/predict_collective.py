@@ -65,6 +65,9 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 @click.option("--adaptive/--no-adaptive", default=None, help="Adaptive routing.")
 @click.option("--algorithm", default=None, help="Force RING, TREE, NVLS, …")
 @failing
+@click.option(
+    "--jitter", default="0 s", show_default=True, metavar="TIME", help="Most that a message is late."
+)
 @page_options
 @json_option
 def collective(
@@ -85,6 +88,7 @@ def collective(
     loss: float,
     ecmp: bool,
     repeat: str | None,
+    jitter: str,
     html: Path | None,
     lang: str,
     as_json: bool,
@@ -109,7 +113,9 @@ def collective(
                 adaptive_routing=adaptive,
                 algorithm=algorithm.upper() if algorithm else None,
             ),
-            conditions=Conditions.of(fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, repeat=repeat),
+            conditions=Conditions.of(
+                fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, repeat=repeat, jitter=jitter
+            ),
             measured=measured,
         )
     )
@@ -126,6 +132,7 @@ def collective(
         _table(done)
         if done.impact is not None:
             show_impact(done.impact)
+        _show_tails(done)
     return 0
 
 
@@ -164,6 +171,9 @@ def _answer(done: PredictedCollective, library: str) -> dict[str, object]:
         if done.measured_s:
             error = None if seconds is None else float(times.time_s[at]) / seconds - 1
             point |= {"measured_s": seconds, "error_frac": error}
+    tails = [
+        {"bytes": size, "median_s": tail.median_s, "p99_s": tail.p99_s} for size, tail in done.tails.items()
+    ]
     return headed("predict collective") | {
         "cluster": done.cluster.id,
         "library": library,
@@ -171,7 +181,18 @@ def _answer(done: PredictedCollective, library: str) -> dict[str, object]:
         "points": points,
         "extrapolated": list(times.extrapolated),
         **({} if done.impact is None else impact_object(done.impact)),
+        **({"tails": tails} if tails else {}),
     }
+
+
+def _show_tails(done: PredictedCollective) -> None:
+    from assay.units import show
+
+    for size, tail in done.tails.items():
+        median, p99 = show(tail.median_s, "s"), show(tail.p99_s, "s")
+        click.echo(
+            f"  rings of {show(size, 'B')} between nodes, a NIC each: median {median}, one in a hundred {p99}"
+        )
 
 
 def _table(done: PredictedCollective) -> None:

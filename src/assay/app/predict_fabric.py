@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--with", "others", multiple=True, metavar="NAME|FILE", help="Other kinds of nodes: who talks to whom."
 )
+@click.option("--incast", metavar="N:BURST:BUFFER", help="N senders to one port: 32:1Mi:64Mi.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it.")
 @click.option(
     "--html",
@@ -84,6 +85,7 @@ def fabric(
     sweep: bool,
     jobs: tuple[str, ...],
     others: tuple[str, ...],
+    incast: str | None,
     svg: Path | None,
     html: Path | None,
     lang: str,
@@ -101,16 +103,25 @@ def fabric(
     from assay.fabric.failures.impact import Conditions
 
     if files:
-        if system is not None or svg is not None or html is not None:
-            raise click.UsageError("--from shows a fabric as found; --cluster, --svg and --html a design")
-        return show_found(files, against=against, placement=placement, lang=lang, as_json=as_json)
+        if system or svg or html or loss or ecmp or sharp or sweep or jobs or others or incast:
+            raise click.UsageError(
+                "--from takes --against, --placement, --fail, --degrade, --adaptive; the rest is for designs"
+            )
+        asked = Conditions.of(fail=fail, degrade=degrade, adaptive=adaptive)
+        return show_found(
+            files, against=against, placement=placement, conditions=asked, lang=lang, as_json=as_json
+        )
+    if against or placement:
+        raise click.UsageError("--against and --placement are for a fabric as found: --from FILE")
     if system is None:
         raise InputError("which fabric?", fix="say --cluster NAME --nodes N, or --from ibnetdiscover.txt")
     sized = size_fabric_of(
         system, nodes, radix=radix, oversubscription=oversubscription, planes=planes, wiring=wiring
     )
     asked = Conditions.of(fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat)
-    answers = answer_questions(sized.cluster, asked, sharp=sharp, sweep=sweep, jobs=jobs, others=others)
+    answers = answer_questions(
+        sized.cluster, asked, sharp=sharp, sweep=sweep, jobs=jobs, others=others, incast=incast
+    )
     write_pictures(sized, svg=svg, html=html, lang=lang, broken=tuple(broken_names(asked)))
     if as_json:
         click.echo(json.dumps(_answer(sized) | answers_object(answers), indent=1))
@@ -123,6 +134,7 @@ def fabric(
 def _answer(sized: Sized) -> dict[str, object]:
     from assay import __version__
     from assay.codec.answer import SCHEMA_VERSION
+    from assay.fabric.contention.inside import gpus_out
 
     size, fabric = sized.size, sized.cluster.fabric
     near, far = sized.latency_s
@@ -148,6 +160,7 @@ def _answer(sized: Sized) -> dict[str, object]:
         },
         "transceivers": size.transceivers,
         "bisection_Bps": size.bisection_Bps,
+        "gpu_out_Bps": gpus_out(sized.cluster.node),
         "oversubscription": size.oversubscription_by_tier,
         "most_hops": size.most_hops,
         "latency_s": {"nearest": near, "farthest": far},

@@ -1,4 +1,4 @@
-"""Answers of `assay predict fabric` beyond the size: failures, a sweep, SHARP, shared jobs, who talks to whom."""
+"""Answers of `assay predict fabric` beyond the size: failures, SHARP, shared jobs, who talks to whom."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ def answers_object(answers: Answers) -> dict[str, object]:
             {"job": one.job, "flows": one.flows, "alone_Bps": one.alone_Bps, "shared_Bps": one.shared_Bps}
             for one in answers.jobs
         ]
+    if answers.incast:
+        found["incast"] = {
+            name: {
+                "dropped_frac": one.dropped_frac,
+                "queue_s": one.queue_s,
+                "finish_s": one.finish_s,
+                "pauses": one.pauses,
+            }
+            for name, one in answers.incast.items()
+        }
     if answers.talks:
         found["talks"] = [
             {
@@ -63,16 +73,22 @@ def show_answers(answers: Answers) -> None:
     if answers.sweep:
         patterns = f"{'ring':>7} {'tree':>7} {'all-to-all':>11}"
         click.echo(f"\n{'one fails of':<16} {'alike':>8} {patterns} {'bisection':>10}")
-    for one in answers.sweep:
-        part = one.left.pattern_frac
+    for swept in answers.sweep:
+        part = swept.left.pattern_frac
         click.echo(
-            f"{one.name:<16} {one.count:8,} {part['ring']:7.1%} {part['tree']:7.1%} "
-            f"{part['all_to_all']:11.1%} {one.left.bisection_frac:10.2%}"
+            f"{swept.name:<16} {swept.count:8,} {part['ring']:7.1%} {part['tree']:7.1%} "
+            f"{part['all_to_all']:11.1%} {swept.left.bisection_frac:10.2%}"
         )
     if answers.jobs:
         click.echo(f"\n{'slowest flow of':<32} {'alone':>12} {'together':>12}")
     for job in answers.jobs:
         click.echo(f"{job.job:<32} {show(job.alone_Bps, 'B/s'):>12} {show(job.shared_Bps, 'B/s'):>12}")
+    if answers.incast:
+        click.echo(f"\n{'incast':<10} {'dropped':>8} {'longest queue':>14} {'least time':>11}")
+    for name, one in answers.incast.items():
+        paused = "  senders are paused" if one.pauses else ""
+        times = f"{show(one.queue_s, 's'):>14} {show(one.finish_s, 's'):>11}"
+        click.echo(f"{name:<10} {one.dropped_frac:8.1%} {times}{paused}")
     if answers.talks:
         click.echo("\nwho talks to whom")
     for talk in answers.talks:

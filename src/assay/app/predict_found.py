@@ -12,16 +12,24 @@ import click
 if TYPE_CHECKING:
     from assay.api.predicting_found import Found
     from assay.catalog.messages import Texts
+    from assay.fabric.failures.impact import Conditions
+    from assay.fabric.failures.remaining import Remaining
 
 
 def show_found(
-    files: Sequence[Path], *, against: str | None, placement: str | None, lang: str, as_json: bool
+    files: Sequence[Path],
+    *,
+    against: str | None,
+    placement: str | None,
+    conditions: Conditions,
+    lang: str,
+    as_json: bool,
 ) -> int:
     """Read, print, and say by the exit code whether the cabling is as it should be."""
     from assay.api.predicting_found import read_found
     from assay.catalog.messages import Texts
 
-    found, texts = read_found(files, against=against, placement=placement), Texts(lang)
+    found, texts = read_found(files, against=against, placement=placement, conditions=conditions), Texts(lang)
     if as_json:
         click.echo(json.dumps(_answer(found, texts), indent=1, ensure_ascii=False))
     else:
@@ -65,7 +73,18 @@ def _answer(found: Found, texts: Texts) -> dict[str, object]:
             }
             for load in found.loads
         ],
+        **({} if found.left is None else _left_object(found.left)),
         "findings": [finding_object(finding, texts.say, words) for finding in found.findings],
+    }
+
+
+def _left_object(left: Remaining) -> dict[str, object]:
+    return {
+        "remaining_frac": left.pattern_frac,
+        "bisection_frac": left.bisection_frac,
+        "rails_frac": left.rails_frac,
+        "stranded_flows": left.stranded,
+        "nodes_out": list(left.out),
     }
 
 
@@ -86,6 +105,9 @@ def _show(found: Found, texts: Texts) -> None:
             f"{load.pattern:<12} {load.count:10,} {load.slowdown:9.2f}  "
             f"{load.worst}: {load.flows:,.4g} flows{lost}"
         )
+    if found.left is not None:
+        parts = ", ".join(f"{name} {part:.1%}" for name, part in found.left.pattern_frac.items())
+        click.echo(f"\nleft after the failures: {parts}; bisection {found.left.bisection_frac:.2%}")
     for number, finding in enumerate(found.findings, 1):
         text = texts.finding(finding.code)
         click.echo(f"\n{number}. {text.title} ({finding.code}, {finding.severity.value})")

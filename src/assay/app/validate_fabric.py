@@ -30,16 +30,22 @@ files_argument = click.argument(
 @page_options
 @json_option
 def collectives(files: Sequence[Path], cross: str | None, html: Path | None, lang: str, as_json: bool) -> int:
-    """Predicted against measured times, per row and by group (columns as in validation/collectives)."""
-    from assay.fabric.published import read_published
-    from assay.fabric.validate import validate_collectives
+    """Predicted against measured, per row and by group: collectives, and copies from point to point.
 
-    rows = [
-        row
-        for file in files
-        for row in read_published(file.read_text(encoding="utf-8").splitlines(), str(file))
-    ]
-    result = validate_collectives(rows, cross=cross == "source")
+    Columns as in validation/collectives.
+    """
+    from assay.fabric.point_to_point import recognise, score_points
+    from assay.fabric.published import read_published
+    from assay.fabric.validate import validate_collectives, with_rows
+
+    rows, points = [], []
+    for file in files:
+        lines = file.read_text(encoding="utf-8").splitlines()
+        if recognise(lines[0].split(",") if lines else ()):
+            points += score_points(lines, str(file))
+        else:
+            rows += read_published(lines, str(file))
+    result = with_rows(validate_collectives(rows, cross=cross == "source"), points)
     print_validation(result, command="validate collectives", as_json=as_json, html=html, lang=lang)
     return 0
 

@@ -21,6 +21,7 @@ class _GridText(FileModel):
     task: list[str] = Field(default_factory=lambda: ["pretrain"])
     stack: list[str] = Field(default_factory=lambda: ["megatron"])
     tokens: list[int | float] = Field(default_factory=lambda: [0.0])
+    steps: list[int | float] = Field(default_factory=lambda: [0.0])
     failures_per_1000_node_days: list[int | float] = Field(default_factory=lambda: [0.0])
     save_s: list[int | float] = Field(default_factory=lambda: [30.0])
 

@@ -20,7 +20,7 @@ from assay.formats.kineto import Trace
 from assay.formats.lspci import PciDevice
 from assay.formats.nccl_log import Channel, devices, interfaces
 from assay.formats.nccl_ras import RasRank
-from assay.formats.nccl_xml import Graph, TopologyDevice
+from assay.formats.nccl_topo import Graph, TopologyDevice
 from assay.formats.nvidia_smi import NvlinkGpu, SmiGpu, SmiSummary, Topology
 from assay.formats.port_counters import Counters
 from assay.formats.sentences import Said
@@ -225,6 +225,7 @@ class Job:
     def products(self) -> tuple[str, ...]:
         """Names of GPUs wherever they stand."""
         names = [s["name"] for s in self.facts.all("gpu.listed", "gpu.csv", "gpu.row")]
+        names += [s["name"].replace("-", " ") for s in self.facts.all("gpu.label")]
         names += [text for gpu in self.facts.gpus if (text := gpu.text("Product Name"))]
         names += [name for run in self.facts.runs for _, _, _, name in run.devices if name]
         names += [gpu.product for gpu in self.facts.nvlinks if gpu.product]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from assay.domain.cluster import Cluster
-from assay.errors import unknown_name
+from assay.errors import InputError, unknown_name
 from assay.fabric.curve import Curve, counts_at, curve
 from assay.fabric.gloo import gloo_time_s
 from assay.fabric.operations import busbw_factor, operation
@@ -22,6 +24,14 @@ Ints = NDArray[np.int64]
 Words = NDArray[np.str_]
 
 LIBRARIES = ("nccl", "rccl", "gloo")
+
+#: Types that an NVSwitch or SHARP cannot add up.
+_NOT_ADDED = re.compile(r"\b(u?int8|f8\w*|fp8\w*|float8\w*)\b")
+
+
+def is_added_in_switches(dtype: str) -> bool:
+    """Whether NVLS and SHARP can add values of a type, by any of its names."""
+    return _NOT_ADDED.search(dtype.lower()) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,27 +105,25 @@ def collective_time(
     name = operation(op)
     placement.check(cluster)
     chosen, fitted = options or Options(), parameters or shipped()
-    share = _nic_share(cluster, placement)
-    sizes, per_node, nodes, stride, part = np.broadcast_arrays(
-        np.asarray(bytes, dtype=float), placement.per_node, placement.nodes, placement.stride, share
+    _check_sharp(cluster, chosen)
+    sizes, per_node, nodes, stride, part, domains = np.broadcast_arrays(
+        np.asarray(bytes, dtype=float),
+        placement.per_node,
+        placement.nodes,
+        placement.stride,
+        placement.nic_share(cluster),
+        placement.domains_on(cluster),
     )
     ranks = per_node * nodes
     out = _Answer(sizes.shape)
-    groups = np.stack([a.ravel() for a in (per_node, nodes, stride, part)], axis=1)
+    groups = np.stack([a.ravel() for a in (per_node, nodes, stride, domains, part)], axis=1)
     kinds, which = np.unique(groups, axis=0, return_inverse=True)
-    for at, kind in enumerate(kinds):
+    for at, row in enumerate(kinds):
         here = which.ravel() == at
-        count, across, step = (int(kind[i]) for i in range(3))
-        if count * across > 1:
-            out.fill(
-                cluster,
-                name,
-                sizes.ravel()[here],
-                here,
-                (count, across, step, float(kind[3])),
-                chosen,
-                fitted,
-            )
+        count, across, step, apart = (int(x) for x in row[:4])
+        kind = _Kind(count, across, step, apart, float(row[4]))
+        if kind.per_node * kind.nodes > 1:
+            out.fill(cluster, name, sizes.ravel()[here], here, kind, chosen, fitted)
     return CollectiveTimes(
         op=name,
         bytes=np.array(sizes),
@@ -131,20 +139,30 @@ def collective_time(
     )
 
 
+def _check_sharp(cluster: Cluster, options: Options) -> None:
+    """Refuse SHARP where the fabric's switches cannot add."""
+    if options.sharp and cluster.fabric is not None and not cluster.fabric.sharp:
+        raise InputError(
+            f"the switches of {cluster.id} ({cluster.fabric.transport.value}) do not add up: no SHARP",
+            fix="leave --sharp away, or say sharp: true in the fabric of a cluster file, if they do",
+        )
+
+
 def collective_terms(
     cluster: Cluster, op: str, sizes: Floats, placement: Placement, *, options: Options | None = None
 ) -> dict[str, Floats]:
     """What one group's time is made of at each size: parameter → count (for fits)."""
     chosen, name = options or Options(), operation(op)
     placement.check(cluster)
-    kind = (
+    kind = _Kind(
         int(placement.per_node),
         int(placement.nodes),
         int(placement.stride),
-        float(_nic_share(cluster, placement)),
+        int(placement.domains_on(cluster)),
+        float(placement.nic_share(cluster)),
     )
-    here, domains = _ground_of(cluster, kind, chosen)
-    return counts_at(here, name, domains, kind[3], sizes, chosen.algorithm, chosen.library)
+    here = _ground_of(cluster, kind, chosen)
+    return counts_at(here, name, kind.domains, kind.share, sizes, chosen.algorithm, chosen.library)
 
 
 def launcher_floor_s(options: Options, op: str, per_node: int, nodes: int, parameters: Parameters) -> float:
@@ -156,6 +174,21 @@ def launcher_floor_s(options: Options, op: str, per_node: int, nodes: int, param
         return each
     calls = 2 * per_node * nodes if op == "all_to_all" else 0
     return per_node * (each + calls * parameters.value("host/thread-p2p"))
+
+
+def launched_s(time_s: Floats, least_s: float, floor_s: float) -> Floats:
+    """Time behind a launcher: it hides what a byte takes (`least_s`); what more there is comes after it."""
+    return time_s + max(0.0, floor_s - least_s)
+
+
+class _Kind(NamedTuple):
+    """Groups that take the same time: where their ranks sit, and their share of a domain's NICs."""
+
+    per_node: int
+    nodes: int
+    stride: int
+    domains: int
+    share: float
 
 
 class _Answer:
@@ -175,63 +208,50 @@ class _Answer:
         op: str,
         sizes: Floats,
         here: NDArray[np.bool_],
-        kind: tuple[int, int, int, float],
+        kind: _Kind,
         options: Options,
         parameters: Parameters,
     ) -> None:
-        """Time and choice of the groups of one kind: ranks per node, nodes, stride, share of the NICs."""
+        """Time and choice of the groups of one kind."""
         if options.library == "gloo":
-            self.time[here] = gloo_time_s(cluster, op, sizes, kind[0], kind[1])
+            self.time[here] = gloo_time_s(cluster, op, sizes, kind.per_node, kind.nodes)
             self.low[here], self.high[here] = self.time[here] * 0.5, self.time[here] * 2.0
             self.algorithm[here], self.bound_by[here] = "RING", "nic"
             return
         found, floor_s, slowdown = _curve_of(cluster, op, kind, options, parameters)
         time, index = found.at(sizes)
         nic = found.bound_by[index] == "nic"
-        time = np.maximum(np.where(nic, time * slowdown, time), floor_s)
+        time = launched_s(np.where(nic, time * slowdown, time), float(found.time_s[0]), floor_s)
         self.time[here] = time
         self.low[here], self.high[here] = time * found.low[index], time * found.high[index]
         self.algorithm[here], self.protocol[here] = found.algorithm[index], found.protocol[index]
-        self.bound_by[here] = np.where(time <= floor_s, "host", found.bound_by[index])
+        self.bound_by[here] = np.where(time < 2 * floor_s, "host", found.bound_by[index])
         self.extrapolated.update(found.unknown)
 
 
 def _curve_of(
-    cluster: Cluster, op: str, kind: tuple[int, int, int, float], options: Options, parameters: Parameters
+    cluster: Cluster, op: str, kind: _Kind, options: Options, parameters: Parameters
 ) -> tuple[Curve, float, float]:
     """The group's curve, what the launcher takes at least, and what hashed routes cost where NICs bind."""
-    per_node, nodes, _, share = kind
-    here, domains = _ground_of(cluster, kind, options)
-    found = curve(here, op, domains, share, options.algorithm, options.library, parameters)
-    floor = launcher_floor_s(options, op, per_node, nodes, parameters)
+    here = _ground_of(cluster, kind, options)
+    found = curve(here, op, kind.domains, kind.share, options.algorithm, options.library, parameters)
+    floor = launcher_floor_s(options, op, kind.per_node, kind.nodes, parameters)
     adaptive = options.adaptive_routing
     if adaptive is None and cluster.fabric is not None:
         adaptive = True  # what was fitted was measured on fabrics as they were tuned
-    slowdown = 1.0 if adaptive or cluster.fabric is None else hashing_slowdown(cluster.fabric, op, nodes)
+    slowdown = 1.0 if adaptive or cluster.fabric is None else hashing_slowdown(cluster.fabric, op, kind.nodes)
     return found, floor, slowdown
 
 
-def _ground_of(cluster: Cluster, kind: tuple[int, int, int, float], options: Options) -> tuple[Ground, int]:
-    """What the group stands on, and the nodes (NVLink domains, where those are larger) that it spans."""
-    per_node, nodes, stride, _ = kind
-    domains = -(-nodes // cluster.domain_nodes)
-    in_switch = options.reduces_in_switch
-    here = ground(
+def _ground_of(cluster: Cluster, kind: _Kind, options: Options) -> Ground:
+    """What the group stands on; an NVLink domain of several nodes counts as one."""
+    in_switch, leaves = options.reduces_in_switch, kind.domains > 1
+    return ground(
         cluster,
-        per_node * min(nodes, cluster.domain_nodes),
-        stride,
-        inter=domains > 1,
+        max(1, kind.per_node * kind.nodes // kind.domains),
+        kind.stride,
+        inter=leaves,
         nccl=options.nccl,
         nvls=in_switch and options.nvls is not False,
-        collnet=in_switch and options.sharp is True and domains > 1,
+        collnet=in_switch and options.sharp is True and leaves,
     )
-    return here, domains
-
-
-def _nic_share(cluster: Cluster, placement: Placement) -> Floats:
-    """The part of a node's NICs that one group gets: those beside its GPUs, less what its like take."""
-    nics, width = max(len(cluster.node.nics), 1), len(cluster.node.gpus)
-    own = np.maximum(1.0, nics * np.minimum(1.0, placement.per_node / width)) / nics
-    fit = np.maximum(width // np.maximum(placement.per_node, 1), 1)
-    together = fit if placement.concurrent is None else np.minimum(placement.concurrent, fit)
-    return np.asarray(np.minimum(own, 1.0 / together))

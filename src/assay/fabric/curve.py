@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from assay.fabric.cost import Question, bounds_s, carrier, terms
 from assay.fabric.nccl.tuning import costs, times_us
-from assay.fabric.parameters import Parameters, family
+from assay.fabric.parameters import Parameters, family, place_of
 from assay.fabric.situation import Ground
 
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ def curve(
         ways[here], protocols[here] = question.algorithm, question.protocol
         time[here], bound[here], counted = _priced(question, parameters)
         used |= counted
-    low, high = parameters.range_of(SIZES, inter=nodes > 1)
+    low, high = parameters.range_of(SIZES, place_of(used))
     unknown = parameters.unknown(used)
     if unknown:
         low, high = low / 1.5, high * 1.5

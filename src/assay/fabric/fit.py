@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from assay.fabric.parameters import (
     class_name,
     family,
     least,
+    place_of,
     stem,
 )
 from assay.fabric.placement import Placement
@@ -31,7 +32,7 @@ from assay.fabric.published import PublishedRow
 Floats = NDArray[np.float64]
 
 _ROUNDS = 16
-#: What links usually reach, as the inverse: 370 of 450 GB/s over NVLink (NVIDIA/nccl-tests#212), NICs nearly all.
+#: What links usually reach, as the inverse: 370 of 450 GB/s over NVLink (NVIDIA/nccl-tests#212), NICs all.
 _USUAL = {"wire": 450 / 370, "net": 1.0}
 #: Relative errors beyond this count less and less.
 _OUTLIER_FRAC = 0.25
@@ -49,9 +50,13 @@ _FAMILY_FRAC = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One measured row as the fit sees it: counts by parameter, seconds, and where it came from."""
+    """One measured row as the fit sees it: counts by parameter, seconds, and where it came from.
+
+    `least` are the counts of a single byte.
+    """
 
     counts: Mapping[str, float]
+    least: Mapping[str, float] = field(default_factory=dict)
     measured_s: float
     source: str
     bytes: float
@@ -65,14 +70,16 @@ def samples_of(rows: Sequence[PublishedRow]) -> list[Sample | None]:
         first = rows[indices[0]]
         if first.cluster is None:
             continue
-        sizes = np.array([rows[at].bytes for at in indices])
+        sizes = np.array([1.0, *(rows[at].bytes for at in indices)])
         placement = Placement.of(first.per_node, first.nodes)
         counts = collective_terms(first.cluster, first.op, sizes, placement, options=first.options)
-        for place, at in enumerate(indices):
+        each = [{name: float(c[at]) for name, c in counts.items() if c[at]} for at in range(sizes.size)]
+        for place, at in enumerate(indices, start=1):
             row = rows[at]
             if row.measured_s is not None:
                 found[at] = Sample(
-                    counts={name: float(count[place]) for name, count in counts.items() if count[place]},
+                    counts=each[place],
+                    least=each[0],
                     measured_s=row.measured_s,
                     source=row.source,
                     bytes=row.bytes,
@@ -208,10 +215,10 @@ def _among(gram: Floats, right: Floats, passive: NDArray[np.bool_]) -> Floats:
     return x
 
 
-def predicted_s(sample: Sample, parameters: Parameters) -> float:
-    """What the parameters say for a sample."""
+def priced_s(counts: Mapping[str, float], parameters: Parameters) -> float:
+    """What the parameters say for counts: a sample's own, or its `least`."""
     beside, sides = 0.0, [0.0, 0.0]
-    for name, count in sample.counts.items():
+    for name, count in counts.items():
         price, side = count * parameters.value(name), carrier(name)
         if side is None:
             beside += price
@@ -230,12 +237,13 @@ def ranges_of(
     """
     ratios = np.array([s.measured_s / p for s, p in zip(samples, predictions, strict=True)])
     found: dict[str, tuple[float, float]] = {}
-    for inter in (False, True):
+    places = [place_of(s.counts) for s in samples]
+    for place in sorted(set(places)):
         for size_class in range(3):
             here = [
                 at
                 for at, s in enumerate(samples)
-                if s.inter is inter and int(np.digitize(s.bytes, [SMALL_BYTES, LARGE_BYTES])) == size_class
+                if places[at] == place and int(np.digitize(s.bytes, [SMALL_BYTES, LARGE_BYTES])) == size_class
             ]
             if len(here) < 10:
                 continue
@@ -245,7 +253,7 @@ def ranges_of(
                 for weights in ([1.0] * len(here), [1 / many[samples[at].source] for at in here])
             ]
             low, high = min(e[0] for e in ends), max(e[1] for e in ends)
-            found[class_name(size_class, inter=inter)] = (min(low, 0.98), max(high, 1.02))
+            found[class_name(size_class, place)] = (min(low, 0.98), max(high, 1.02))
     return found
 
 

@@ -63,6 +63,12 @@ PRIOR = {
 #: Parameters whose last part is a protocol or a special way: what one is says nothing of the others.
 _SINGLE = ("start", "fill", "host", "peer", "net-peer", "net/sharp")
 
+#: Networks that write into the far GPU's memory themselves; what goes on in others is not known.
+_RDMA = {"infiniband", "roce", "efa"}
+
+#: The range of a class with too few rows: where errors are alike → factors.
+_UNSEEN = {"node": (0.7, 1.4), "host": (0.5, 2.0), "across": (0.6, 1.8), "cloud": (0.5, 3.0)}
+
 #: Borders between the classes of size whose errors are kept apart.
 SMALL_BYTES, LARGE_BYTES = 2**20, 2**26
 
@@ -95,10 +101,10 @@ class Parameters:
         """Those names that no measurement stands behind."""
         return tuple(sorted(name for name in names if name not in self.values))
 
-    def range_of(self, sizes: np.ndarray, *, inter: bool) -> tuple[np.ndarray, np.ndarray]:
+    def range_of(self, sizes: np.ndarray, place: str) -> tuple[np.ndarray, np.ndarray]:
         """Low and high factor for each size."""
         size_class = np.digitize(sizes, [SMALL_BYTES, LARGE_BYTES])
-        table = [self.ranges.get(class_name(at, inter=inter), (0.7, 1.4)) for at in range(3)]
+        table = [self.ranges.get(class_name(at, place), _UNSEEN[place]) for at in range(3)]
         low, high = np.array([t[0] for t in table]), np.array([t[1] for t in table])
         return low[size_class], high[size_class]
 
@@ -117,9 +123,19 @@ def least(name: str) -> float:
     return 0.0
 
 
-def class_name(size_class: int, *, inter: bool) -> str:
+def place_of(names: Iterable[str]) -> str:
+    """Where errors are alike, by the terms that count: direct links, PCIe, RDMA networks, or other ones."""
+    counted = set(names)
+    transports = {name.partition("/")[2] for name in counted if family(name) == "net-start"}
+    if transports:
+        return "across" if transports <= _RDMA else "cloud"
+    indirect = any(name.startswith("wire/") and name.endswith(("/host", "/pcie")) for name in counted)
+    return "host" if indirect else "node"
+
+
+def class_name(size_class: int, place: str) -> str:
     """The name of a class of errors: where, and how large."""
-    return f"{'across' if inter else 'node'}/{('small', 'middle', 'large')[size_class]}"
+    return f"{place}/{('small', 'middle', 'large')[size_class]}"
 
 
 def stem(name: str) -> str:

@@ -13,15 +13,12 @@ from dataclasses import dataclass, field
 
 from assay.domain.cluster import Cluster
 from assay.errors import AssayError, InputError
-from assay.fabric.collective import Options
+from assay.fabric.collective import Options, is_added_in_switches
 from assay.fabric.operations import busbw_factor, operation
 from assay.fabric.systems import described_cluster
 
 CURVE_COLUMNS = ("curve_id", "gpu_model", "nodes", "gpus_per_node", "collective", "bytes")
 TABLE_COLUMNS = ("gpu", "nccl", "dtype", "collective", "gpus", "bytes", "time_us")
-
-#: Types that an NVSwitch or SHARP cannot add up.
-_NOT_ADDED = re.compile(r"\b(u?int8|f8\w*|fp8\w*|float8\w*)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +65,7 @@ def read_published(lines: Iterable[str], name: str) -> list[PublishedRow]:
 
 
 def _table_row(row: Mapping[str, str], name: str, line: int) -> PublishedRow:
-    in_switch = _NOT_ADDED.search(row["dtype"].lower()) is None
+    in_switch = is_added_in_switches(row["dtype"])
     options = Options(nccl=_version(row["nccl"]), reduces_in_switch=in_switch)
     return _placed(
         row_id=":".join(row[c] for c in ("gpu", "dtype", "collective", "gpus", "bytes")),
@@ -164,7 +161,7 @@ def _options(row: Mapping[str, str]) -> Options:
         nccl=_version(row.get("nccl_version", "")),
         nvls=False if off else None,
         sharp=True if "SHARP" in said else None,
-        reduces_in_switch=_NOT_ADDED.search(_datatype(notes)) is None,
+        reduces_in_switch=is_added_in_switches(_datatype(notes)),
         algorithm=_forced(said),
         launcher=launcher,
     )

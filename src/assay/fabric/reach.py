@@ -1,9 +1,9 @@
 """Who can talk to whom in a cluster of several kinds of nodes, over what, and how large a link domain may be.
 
-Direct links (NVLink, xGMI, HCCS) join GPUs of one vendor and one generation inside a domain. Between nodes two
-things must match: the network (InfiniBand, Ethernet and the clouds' own do not mix without a gateway) and the
-library that moves bytes from GPU memory (NCCL, RCCL, HCCL: one vendor each). Where only the network matches,
-bytes go through host memory with Gloo or MPI, which know no GPU of their own.
+Direct links (NVLink, xGMI, HCCS) join GPUs of one vendor and one generation inside a domain. Between nodes
+two things must match: the network (InfiniBand, Ethernet and the clouds' own do not mix without a gateway) and
+the library that moves bytes from GPU memory (NCCL, RCCL, HCCL: one vendor each). Where only the network
+matches, bytes go through host memory with Gloo or MPI, which know no GPU of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from assay.domain.fabric import Transport
 
 #: Vendor → the library that moves bytes between its GPUs.
 LIBRARIES = {"NVIDIA": "NCCL", "AMD": "RCCL", "Huawei": "HCCL"}
-#: Most GPUs in one domain of direct links: NVLink by generation, other vendors by link. Sources: NVIDIA DGX-2 (2),
+#: Most GPUs in one domain of direct links: NVLink by generation, others by link. Sources: NVIDIA DGX-2 (2),
 #: HGX A100 (3), DGX GH200 with the NVLink Switch System (4), NVIDIA's NVLink page (5); AMD Infinity platform.
 DOMAIN_LIMIT = {"nvlink-2": 16, "nvlink-3": 16, "nvlink-4": 256, "nvlink-5": 576, "xgmi": 8}
 _ETHERNET = (Transport.ROCE, Transport.TCP, Transport.TCPX)
@@ -63,7 +63,7 @@ def _between(a: Cluster, b: Cluster) -> Talk:
         names = " and ".join(network.value for network in networks if network)
         return _talk(a, b, "none", None, 0.0, f"{names} do not join without a gateway")
     if library is None:
-        why = f"no library moves bytes between {vendors[0]} and {vendors[1]} GPUs; Gloo or MPI through the hosts"
+        why = f"no library moves bytes between {vendors[0]} and {vendors[1]} GPUs; Gloo or MPI by the host"
         return _talk(a, b, "host", None, nic / 2, why)
     if networks[0] is not networks[1] or not all(_direct(kind) for kind in (a, b)):
         return _talk(a, b, "host", library, nic / 2, "no RDMA from GPU memory on both sides")

@@ -61,14 +61,13 @@ def ground(
     """The ground of a group; cached, as a grid of layouts asks for few different ones."""
     node = cluster.node
     within = (per_node - 1) * stride < len(node.gpus)
-    seats = tuple(at * stride for at in range(per_node)) if within else None
-    graphs = graphs_of(
-        node, seats or tuple(range(len(node.gpus))), inter=inter, collnet=collnet, version=nccl
-    )
+    # A group over several trays of an NVLink domain has all GPUs of a tray on average.
+    seats = tuple(at * stride for at in range(per_node)) if within else tuple(range(len(node.gpus)))
+    graphs = graphs_of(node, seats, inter=inter, collnet=collnet, version=nccl)
     situation = Situation.of(
         node, graphs, per_node=per_node, inter=inter, version=nccl, nvls=nvls, collnet=collnet
     )
-    link, link_Bps = _link(node, seats or tuple(range(len(node.gpus))))
+    link, link_Bps = _link(node, seats)
     fabric = cluster.fabric
     nic_Bps = node.nic_Bps * cluster.domain_nodes
     if fabric is not None and fabric.node_Bps is not None:

@@ -170,7 +170,7 @@ def size_fabric(
 
 
 def size_dragonfly(nodes: int, *, rails: int = 8, radix: int = 64, port_Bps: float = 50e9) -> FabricSize:
-    """A dragonfly+: groups of r/2 leaves and r/2 spines, all joined; spines of all groups joined to each other.
+    """A dragonfly+: groups of r/2 leaves and r/2 spines, all joined; the groups' spines joined to each other.
 
     Between any two groups there are ⌊(r/2)²/(groups − 1)⌋ cables; at most (r/2)² + 1 groups. Source: Shpiner
     et al., Dragonfly+: low cost topology for scaling datacenters, HiPINEB 2017.

@@ -100,7 +100,8 @@ def described_cluster(gpu: str, nodes: int, per_node: int, intra: str, inter: st
     )
     fabric = None
     if transport is not None:
-        fabric = Fabric(id=name, transport=transport, wiring=Wiring.RAIL)
+        infiniband = transport is Transport.INFINIBAND
+        fabric = Fabric(id=name, transport=transport, wiring=Wiring.RAIL, sharp=infiniband)
     domain = nodes if "mnnvl" in intra.lower() or "nvl72" in intra.lower() else 1
     return Cluster(
         id=name, name=name, node=build_node(name, parts), count=nodes, fabric=fabric, domain_nodes=domain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,13 @@ import numpy as np
 from assay.domain.cluster import Node
 from assay.domain.score import ScoredRow, Validation, group_scores
 from assay.errors import InputError
-from assay.fabric.collective import collective_time, launcher_floor_s
-from assay.fabric.fit import Sample, alike, fit, predicted_s, ranges_of, samples_of
+from assay.fabric.collective import collective_time, launched_s, launcher_floor_s
+from assay.fabric.fit import Sample, alike, fit, priced_s, ranges_of, samples_of
 from assay.fabric.nccl.known import graphs_of
 from assay.fabric.nccl.summary import Situation
 from assay.fabric.nccl.tuning import costs, times_us
 from assay.fabric.operations import operation
-from assay.fabric.parameters import LARGE_BYTES, Parameters, shipped
+from assay.fabric.parameters import LARGE_BYTES, Parameters, place_of, shipped
 from assay.fabric.placement import Placement
 from assay.fabric.published import PublishedRow
 
@@ -46,6 +46,8 @@ def validate_collectives(rows: Sequence[PublishedRow], *, cross: bool = False) -
     usable = [_is_usable(row, sample, base) for row, sample in zip(rows, samples, strict=True)]
     fitted: dict[str, dict[str, float]] = {}
     predictions: list[tuple[float, float, float] | None] = [None] * len(rows)
+    if not any(usable):  # nothing here says anything of the links
+        return _scored(rows, _shipped_predictions(rows), "source", None)
     whole = fit([s for s, use in zip(samples, usable, strict=True) if s is not None and use], fixed)
     for source in sorted({row.source for row in rows}):
         others = [
@@ -63,6 +65,12 @@ def validate_collectives(rows: Sequence[PublishedRow], *, cross: bool = False) -
     return _scored(rows, predictions, "source", fitted)
 
 
+def with_rows(validation: Validation, rows: Sequence[ScoredRow]) -> Validation:
+    """A validation with further scored rows, whose groups come last."""
+    both = (*validation.rows, *rows)
+    return replace(validation, rows=both, groups=group_scores(both, GROUPS))
+
+
 def refit(rows: Sequence[PublishedRow], fixed: Mapping[str, float]) -> Parameters:
     """Parameters fitted to all healthy rows, with ranges from the errors of leaving each source out."""
     samples = samples_of(rows)
@@ -75,7 +83,7 @@ def refit(rows: Sequence[PublishedRow], fixed: Mapping[str, float]) -> Parameter
         parameters = Parameters(values=fit([s for s in used if s.source not in fold], fixed))
         for at, sample in enumerate(used):
             if sample.source in fold:
-                predictions[at] = predicted_s(sample, parameters)
+                predictions[at] = priced_s(sample.counts, parameters)
     return Parameters(values=values, ranges=ranges_of(used, predictions.tolist()))
 
 
@@ -107,8 +115,9 @@ def _is_held_up(sample: Sample) -> bool:
 
 def _with_range(row: PublishedRow, sample: Sample, parameters: Parameters) -> tuple[float, float, float]:
     floor = launcher_floor_s(row.options, row.op, row.per_node, row.nodes, parameters)
-    time = max(predicted_s(sample, parameters), floor)
-    low, high = parameters.range_of(np.array([row.bytes]), inter=sample.inter)
+    whole = np.array(priced_s(sample.counts, parameters))
+    time = float(launched_s(whole, priced_s(sample.least, parameters), floor))
+    low, high = parameters.range_of(np.array([row.bytes]), place_of(sample.counts))
     return time, time * float(low[0]), time * float(high[0])
 
 

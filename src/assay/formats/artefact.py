@@ -25,11 +25,12 @@ from assay.formats import (
     kineto,
     nccl_log,
     nccl_ras,
-    nccl_xml,
+    nccl_topo,
     node_text,
     nvidia_smi,
     torch_text,
     training_log,
+    xml_tree,
 )
 from assay.formats.blocks import Blocks
 from assay.formats.prefix import common_prefix
@@ -251,11 +252,12 @@ def _fio(text: str, name: str, reading: Reading) -> Iterator[FioFile]:
 def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
     text = _joined(name, lines, reading)
     try:
-        root = nccl_xml.parse_xml(text, name)
+        tree = xml_tree.parse_xml(text, name)
     except InputError as error:
         reading.problem = error.what
         reading.unread, reading.first_unread = reading.lines, 1
         return
+    root = tree.root
     if root.tag == "nvidia_smi_log":
         reading.kinds["nvidia-smi -q -x"] = reading.lines
         driver = root.findtext("driver_version")
@@ -270,7 +272,7 @@ def _xml(name: str, lines: Iterable[str], reading: Reading) -> Iterator[object]:
         yield from nvidia_smi.read_xml(root, name)
     elif root.tag in ("system", "graphs"):
         reading.kinds["nccl " + ("topology" if root.tag == "system" else "graph")] = reading.lines
-        yield from nccl_xml.read_topology(root, text, name)
+        yield from nccl_topo.read_records(tree)
     else:
         reading.unread, reading.first_unread = reading.lines, 1
 

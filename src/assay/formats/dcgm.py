@@ -62,7 +62,17 @@ def _device_ids(root: dict[str, object]) -> tuple[str, ...]:
 
 
 def _test(test: dict[str, object], file: str) -> Iterator[DiagResult]:
-    results = test.get("results")
+    results, summary = test.get("results"), test.get("test_summary")
+    told = [r.get("status") for r in results if isinstance(r, dict)] if isinstance(results, list) else []
+    if isinstance(summary, dict) and summary.get("status") not in (None, *told):
+        yield DiagResult(
+            file=file,
+            line=1,
+            test=str(test.get("name", "")),
+            entity="all",
+            status=str(summary["status"]),
+            warning=_warnings(summary),
+        )
     for result in results if isinstance(results, list) else []:
         if not isinstance(result, dict):
             continue

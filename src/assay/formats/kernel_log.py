@@ -10,10 +10,11 @@ SENTENCES = (
     Sentence(
         "gpu.xid",
         "Xid",
-        r"Xid \(PCI:(?P<busid>[0-9a-fA-F:.]+)\): (?P<xid>\d+)(?:, pid='?<?(?P<pid>[\w ]+)>?'?)?"
+        r"Xid \((?:PCI:)?(?P<busid>[0-9a-fA-F:.]+)\): (?P<xid>\d+)(?:, pid='?<?(?P<pid>[\w ]+)>?'?)?"
         r"(?:.*?caused by previous Xid (?P<cause>\d+))?",
     ),
     Sentence("gpu.xid", "Xid", r"(?i)\bXid[: ]+(?P<xid>\d+)\b(?!.*PCI:)"),
+    Sentence("gpu.xid", "XID", r"\bXID[: ]+(?P<xid>\d+)\b(?!.*PCI:)"),
     Sentence(
         "gpu.sxid",
         "SXid",

@@ -45,6 +45,19 @@ _BY_FIRST: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
         ("nccl.ib_devices", re.compile(r"NET/IB ?: Using (?P<devices>\[\d+\].*?)(?: ?;|$)")),
         ("nccl.ib_none", re.compile(r"NET/IB ?: No device found")),
         ("nccl.gdr_disabled", re.compile(r"GPU Direct RDMA Disabled for HCA (?P<hca>\d+) '(?P<name>[^']+)'")),
+        (
+            "nccl.gdr_disabled",
+            re.compile(
+                r"GPU Direct RDMA Disabled for GPU \S+ / HCA (?P<hca>\d+) '(?P<name>[^']+)' \(no module"
+            ),
+        ),
+        (
+            "nccl.gdr_pair",
+            re.compile(
+                r"GPU Direct RDMA (?P<state>Enabled|Disabled) for GPU (?P<gpu>\w+)\[\d+\] / HCA (?P<hca>\w+) "
+                r"\(distance (?P<distance>\d+) (?P<than><|>=) (?P<limit>\d+)\)"
+            ),
+        ),
         ("nccl.gdr_enabled", re.compile(r"GPU Direct RDMA Enabled for HCA (?P<hca>\d+) '(?P<name>[^']+)'")),
         (
             "nccl.qp",
@@ -60,7 +73,7 @@ _BY_FIRST: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
         (
             "nccl.gdr_pair",
             re.compile(
-                r"GPU Direct RDMA (?P<state>Enabled|Disabled) for GPU (?P<gpu>\w+) / HCA (?P<hca>\d+) "
+                r"GPU Direct RDMA (?P<state>Enabled|Disabled) for GPU (?P<gpu>\w+) / HCA (?P<hca>\w+) "
                 r"\(distance (?P<distance>\d+) (?P<than><=|>) (?P<limit>\d+)\)"
             ),
         ),
@@ -129,12 +142,9 @@ SENTENCES = (
         + r"(?:.*?vendor[ _]err[ =](?P<vendor>\d+))?(?:.*?localGid (?P<local_gid>[0-9a-fA-F:.]+))?"
         r"(?:.*?remoteGids? ?(?P<remote_gid>[0-9a-fA-F:.]+))?(?:.*?hca (?P<hca>\w+))?",
     ),
-    Sentence(
-        "ib.async_event", "event", r"Got async (?:error )?event ?: (?P<event>port error|port active|.*)"
-    ),
-    Sentence(
-        "ib.async_event", "event", r"async error event ?: (?P<event>port error|.*PORT_ERR.*|device fatal.*)"
-    ),
+    Sentence("ib.async_event", "event", r"Got (?:non-fatal )?async (?:error )?event ?: (?P<event>.*)"),
+    Sentence("ib.async_event", "event", r"async (?:error|fatal) event(?: on \w+)?.*?: (?P<event>.*)"),
+    Sentence("ib.device_failed", "failed", r"NET/IB ?: Device (?P<dev>\d+) marked as failed"),
     Sentence(
         "ib.modify_qp",
         "ibv_modify_qp",
@@ -157,6 +167,7 @@ SENTENCES = (
         r"Mismatched collective detected, please check .*rank (?P<around>\d+)",
     ),
     Sentence("nccl.net_mismatch", "NCCL_IGNORE_NET_MISMATCH", r"NCCL_IGNORE_NET_MISMATCH"),
+    Sentence("nccl.ib_incompatible", "incompatible", r"Attempted to connect incompatible devices"),
     Sentence("nccl.ib_incompatible", "incompatible", r"Remote .*device is incompatible with the local"),
     *(
         Sentence(
@@ -186,7 +197,7 @@ SENTENCES = (
     Sentence(
         "net.no_interface",
         "interface",
-        r"[Nn]o socket interface found|No usable listening interface|no socket interface",
+        r"[Nn]o (?:socket |IP )?interface found|No usable listening interface",
     ),
     Sentence("net.remote_closed", "closed", r"Connection closed by remote peer (?P<peer>\S*)"),
     Sentence("os.nofile", "open", r"Too many open files"),
@@ -207,7 +218,7 @@ SENTENCES = (
     Sentence(
         "nccl.size_mismatch",
         "mismatch",
-        r"collective mismatch error,? local size (?P<local>\d+) remote size (?P<remote>\d+)",
+        r"collective mismatch error,? local size (?P<local>\d+) remote (?:size )?(?P<remote>\d+)",
     ),
     Sentence(
         "nccl.version_mismatch",
@@ -246,6 +257,13 @@ SENTENCES = (
         r"ncclMaxSharedMem (?P<want>\d+) exceeds device/fn maxSharedMem (?P<have>\d+)",
     ),
     Sentence("cuda.out_of_memory", "memory", r"Cuda failure (?:2 )?'out of memory'|Failed to CUDA calloc"),
+    Sentence("imex.missing", "MNNVL", r"MNNVL .*is available but not working.*IMEX"),
+    Sentence("cuda.driver_too_old", "Driver", r"CUDA Driver version found is \d+\. Minimum requirement"),
+    Sentence(
+        "nccl.gdr_disabled",
+        "Disabled",
+        r"NET/(?!Socket|IB )[\w ]+ : GPU Direct RDMA Disabled for HCA (?P<hca>\d+) '(?P<name>[^']+)'",
+    ),
     Sentence(
         "cuda.fabric_denied",
         "failure",
@@ -262,6 +280,8 @@ SENTENCES = (
         "Provider",
         r"Selected [Pp]rovider is (?P<provider>[\w;-]+)(?:.*?\(?found (?P<nics>\d+))?",
     ),
+    Sentence("ofi.failed", "provider", r"NET/OFI.*Could(?: not|n't) find any optimal provider"),
+    Sentence("ofi.failed", "providers", r"NET/OFI.*No eligible providers were found"),
     Sentence("ofi.failed", "OFI", r"aws-ofi-nccl initialization failed|NET/OFI No eligible providers"),
     Sentence("sharp.port_used_by_sm", "port", r"[Pp]ort .*is used by (?:the )?SM|port is used by SM"),
     Sentence("sharp.not_on_sm", "bind", r"must bind to (?:a )?port with (?:the )?master SM"),

@@ -103,7 +103,20 @@ SENTENCES = (
     Sentence("k8s.no_rdma", "RDMA", r"missing RDMA device spec|RDMA device .*not found"),
     Sentence("k8s.no_rdma", "rdma", r"Insufficient rdma/|no devices in device pool"),
     Sentence("k8s.no_rdma", "devices", r"no devices in device pool, creating empty resource server"),
-    Sentence("k8s.gpus", "nvidia", r"nvidia\.com/gpu:?\s+(?P<count>\d+)"),
+    *(
+        Sentence("k8s.section", word, rf"^\s*\"?(?P<name>{word})( resources)?\"?:")
+        for word in ("Capacity", "Allocatable", "Limits", "Requests", "Allocated")
+    ),
+    *(
+        Sentence("k8s.section", word, rf"^\s*\"?(?P<name>{word})\"?:")
+        for word in ("capacity", "allocatable", "limits", "requests")
+    ),
+    Sentence("gpu.label", "product", r"nvidia\.com/gpu\.product\"?[=:]\s*\"?(?P<name>[\w-]+)"),
+    *(
+        Sentence("nvlink.all_inactive", word, r"(?i)nvlink information as all links are inactive")
+        for word in ("Nvlink", "NVLink", "NvLink")
+    ),
+    Sentence("k8s.gpus", "nvidia", r"nvidia\.com/gpu\"?:\s+\"?(?P<count>\d+)"),
     Sentence("net.mtu", "mtu", r"^\d+: (?P<iface>[^:@]+)(?:@\S+)?: <[^>]*>.* mtu (?P<mtu>\d+)"),
     Sentence("net.address", "inet", r"^\s+inet (?P<addr>\d+\.\d+\.\d+\.\d+)/(?P<bits>\d+).*?(?P<iface>\S+)$"),
     Sentence(

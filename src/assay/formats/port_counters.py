@@ -33,6 +33,21 @@ _NAME_IN_SYSFS = {
 }
 
 
+#: Names in perfquery and ibqueryerrors before infiniband-diags 1.6.
+_OLD_NAMES = {
+    "SymbolErrors": "SymbolErrorCounter",
+    "LinkRecovers": "LinkErrorRecoveryCounter",
+    "LinkDowned": "LinkDownedCounter",
+    "RcvErrors": "PortRcvErrors",
+    "RcvRemotePhysErrors": "PortRcvRemotePhysicalErrors",
+    "RcvSwRelayErrors": "PortRcvSwitchRelayErrors",
+    "XmtDiscards": "PortXmitDiscards",
+    "XmtWait": "PortXmitWait",
+    "LinkIntegrityErrors": "LocalLinkIntegrityErrors",
+    "ExcBufOverrunErrors": "ExcessiveBufferOverrunErrors",
+}
+
+
 class CounterReader:
     """perfquery, ibqueryerrors, and counters of /sys/class/infiniband as `name: value` or `name value`."""
 
@@ -66,13 +81,17 @@ class CounterReader:
             return True
         if self._values is not None and (match := self._dotted.match(line)):
             value = match["value"]
-            self._values[match["name"]] = (int(value, 0) if len(value) < 25 else 2**64 - 1, number)
+            name = _OLD_NAMES.get(match["name"], match["name"])
+            self._values[name] = (int(value, 0) if len(value) < 25 else 2**64 - 1, number)
             return True
         if match := self._errors_for.match(line):
             self._node = " ".join(match["name"].split())
             return True
         if match := self._guid.match(line):
-            values = {m["name"]: (int(m["value"][:20]), number) for m in self._one.finditer(match["list"])}
+            values = {
+                _OLD_NAMES.get(m["name"], m["name"]): (int(m["value"][:20]), number)
+                for m in self._one.finditer(match["list"])
+            }
             self.records.append(
                 Counters(
                     file=self.file,

@@ -55,14 +55,18 @@ class Sentence:
 
 
 class Vocabulary:
-    """Sentences by their trigger word; `find` returns the facts of a line."""
+    """Sentences by their trigger word; `find` returns the facts of a line.
+
+    A pattern is compiled when its word is first met: most files say only a few of the sentences.
+    """
 
     def __init__(self, sentences: Iterable[Sentence]) -> None:
-        by_word: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+        by_word: dict[str, list[Sentence]] = {}
         for sentence in sentences:
-            by_word.setdefault(sentence.word, []).append((sentence.fact, re.compile(sentence.pattern)))
+            by_word.setdefault(sentence.word, []).append(sentence)
         self._by_word = by_word
         self._words = frozenset(by_word)
+        self._compiled: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {}
 
     def find(self, text: str) -> list[tuple[str, Mapping[str, str]]]:
         """Every fact that the text states, with the named parts of the match."""
@@ -71,7 +75,13 @@ class Vocabulary:
             return []
         found: dict[str, Mapping[str, str]] = {}
         for word in dict.fromkeys(words):
-            for fact, pattern in self._by_word.get(word, ()):
-                if fact not in found and (match := pattern.search(text)):
-                    found[fact] = {k: v for k, v in match.groupdict().items() if v is not None}
+            if word in self._words:
+                for fact, pattern in self._compiled.get(word) or self._compile(word):
+                    if fact not in found and (match := pattern.search(text)):
+                        found[fact] = {k: v for k, v in match.groupdict().items() if v is not None}
         return list(found.items())
+
+    def _compile(self, word: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+        patterns = tuple((s.fact, re.compile(s.pattern)) for s in self._by_word[word])
+        self._compiled[word] = patterns
+        return patterns

@@ -11,7 +11,7 @@ SENTENCES = (
         "WorkNCCL",
         r"\[(?:PG (?:ID )?(?P<pg>\d+)[^\]]*?)?Rank (?P<rank>\d+)\] Watchdog caught collective operation "
         r"timeout: "
-        r"WorkNCCL\((?:[A-Za-z]+=)?.*?SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)"
+        r"WorkNCCL\((?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+)(?:, TensorShape=\[(?P<shape>[\d, ]*)\])?"
         r"(?:, NumelIn=(?P<numel_in>\d+), NumelOut=(?P<numel_out>\d+))?"
         r"(?:.*?Timeout\(ms\)=(?P<timeout_ms>\d+))?",
     ),
@@ -66,6 +66,14 @@ SENTENCES = (
     Sentence("gloo.closed", "closed", r"[Gg]loo.*Connection closed by peer \[(?P<peer>[^\]]*)\]"),
     Sentence(
         "c10d.store_timeout", "timed", r"client socket has timed out after.*connect to \((?P<addr>[^)]*)\)"
+    ),
+    Sentence(
+        "c10d.store_timeout", "clients", r"Timed out after \d+ seconds waiting for clients\. (?P<here>\d+)/"
+    ),
+    Sentence(
+        "c10d.no_first_rank",
+        "ncclUniqueId",
+        r"\[(?P<rank>\d+)\] is setting up NCCL communicator and retrieving ncclUniqueId from \[0\].*got err",
     ),
     Sentence("c10d.no_route", "socket", r"client socket.*(?:errno: 113|No route to host)"),
     Sentence("name.unresolved", "resolution", r"[Tt]emporary failure in name resolution"),
@@ -151,9 +159,7 @@ SENTENCES = (
         for word in ("checkpoint", "Checkpoint")
     ),
     *(
-        Sentence(
-            "train.overflow", word, r"(?i)\b(?:gradient |grad )?overflow|loss scale.*(?:reduc|lower|skip)"
-        )
+        Sentence("train.overflow", word, r"(?i)\b(?:gradient |grad )?overflow|loss scale.*reducing to")
         for word in ("overflow", "OVERFLOW", "Overflow", "scale")
     ),
     *(

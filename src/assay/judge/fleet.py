@@ -93,6 +93,8 @@ def find_fleet(measured: Measured, facts: Iterable[Fact], limits: Limits | None 
         limit = limit_of(family.quantity, limits)
         if limit is None or not family.values or family.quantity.scope not in _SCOPES:
             continue
+        if family.recipe.get("statistic") in _EXTREMES:
+            continue
         made = tables_of(family, records.node_names)
         judged += [family] if made else []
         tables += [(table, _effects(table, limit)) for table in made]
@@ -108,6 +110,8 @@ def find_fleet(measured: Measured, facts: Iterable[Fact], limits: Limits | None 
     )
 
 
+#: What links are held against where few nodes share processors; a fleet is fitted by medians.
+_EXTREMES = ("min", "max")
 _SCOPES = (Scope.GPU, Scope.LINK, Scope.PAIR)
 
 

@@ -70,10 +70,17 @@ def find_slow_links(families: Iterable[Family]) -> list[Finding]:
         if family.quantity.id == "peer.bidirectional_bandwidth" or len(family.readings) < 3:
             continue
         limit = RATE_FACTOR if family.quantity.better is Better.HIGHER else LATENCY_FACTOR
-        if family.recipe.get("statistic") in ("median", "p50"):
+        if family.recipe.get("statistic") == _statistic(family, families):
             for found in slow_links(_costs(family), limit):
                 slow.setdefault(found.subject, _slow_finding(found, family, lossy))
     return [*_once(lossy), *slow.values()]
+
+
+def _statistic(family: Family, families: Iterable[Family]) -> str:
+    """By what a link is judged: what the way itself takes or gives, or else the median."""
+    itself, usual = ("max", "median") if family.quantity.better is Better.HIGHER else ("min", "p50")
+    recorded = (f.recipe.get("statistic") == itself for f in families if f.quantity.id == family.quantity.id)
+    return itself if any(recorded) else usual
 
 
 def _costs(family: Family) -> Costs:

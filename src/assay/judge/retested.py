@@ -38,11 +38,11 @@ class Retests:
 
     def _settled(self, finding: Finding, measured: Measured) -> Finding:
         told = dict(finding.because.values)
-        departure, quantity = told.get("deviation_frac"), told.get("quantity")
+        departure, quantity, recipe = told.get("deviation_frac"), told.get("quantity"), told.get("recipe")
         if finding.code not in _SUSPECTED or not isinstance(departure, float):
             return finding
         for alone in self.families:
-            usual = _usual(alone, measured, finding.subject)
+            usual = _usual(alone, measured, finding.subject, str(recipe))
             again = [r for r in alone.readings if r.number and _is_about(finding.subject, r.subject)]
             if alone.quantity.id != quantity or usual is None or not again:
                 continue
@@ -113,12 +113,12 @@ def _is_about(suspect: Subject, again: Subject) -> bool:
     return all(mine in ("*", other) for mine, other in zip(suspect.ends, again.ends, strict=True))
 
 
-def _usual(alone: Family, measured: Measured, suspect: Subject) -> float | None:
-    """The median cost of all but the suspect in the crowded family that is otherwise alike."""
+def _usual(alone: Family, measured: Measured, suspect: Subject, told: str) -> float | None:
+    """The median cost of all but the suspect in the crowded family that told of it, if otherwise alike."""
     recipe = alone.recipe.without(["load"])
     for family in measured.families.get(alone.quantity.id, ()):
         others = [r for r in family.readings if not _is_about(suspect, r.subject)]
-        if family.recipe.without(["load"]) == recipe and others:
+        if str(family.recipe) == told and family.recipe.without(["load"]) == recipe and others:
             return statistics.median(_cost(r.number or 0.0, family.quantity.better) for r in others)
     return None
 

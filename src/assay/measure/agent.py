@@ -6,6 +6,7 @@ killed, hangs or fails is recorded and named; what the others measured stays, an
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 import time
@@ -24,6 +25,8 @@ from assay.store.append import LineFile
 #: After one worker has died, the others get this long to notice by themselves; a collective over Gloo
 #: fails at once, one over NCCL waits for ever.
 GRACE_S = 5.0
+#: A worker that the kernel shows as stopped by a signal for this long is not waited for until the deadline.
+STOPPED_S = 10.0
 #: A rank that was lost or late this often is left out of what follows.
 STRIKES = 2
 _POLL_S = 0.02
@@ -216,14 +219,16 @@ class Agent:
         }
 
     def _watch(self, task: Task, began: float) -> tuple[Outcome, Mapping[int, Fate]]:
-        """Wait until all have ended, one has died and the grace is over, or the deadline has passed."""
+        """Wait until all have ended, one has died or been stopped and the grace is over, or the deadline."""
         deadline = began + task.deadline_s
-        died_at: float | None = None
+        died_at = stopped_at = math.inf
         lost: tuple[int, ...] = ()
         while _any_runs(fates := self.crew.fates()):
-            if died_at is None and (lost := _lost(fates)):
-                died_at = self.clock()
-            if self.clock() > deadline or (died_at is not None and self.clock() > died_at + GRACE_S):
+            now = self.clock()
+            if died_at == math.inf and (lost := _lost(fates)):
+                died_at = now
+            stopped_at = min(stopped_at, now) if any(fate.stopped for fate in fates.values()) else math.inf
+            if now > min(deadline, died_at + GRACE_S, stopped_at + STOPPED_S):
                 break
             time.sleep(_POLL_S)
         lost = lost or _lost(fates)
@@ -285,6 +290,8 @@ def _lost(fates: Mapping[int, Fate]) -> tuple[int, ...]:
 
 def _epitaph(fate: Fate, task: Task) -> str:
     """How a worker ended, in words."""
+    if fate.code is None and fate.stopped:
+        return f"was stopped by a signal for {STOPPED_S:g} s or until the deadline"
     if fate.code is None:
         return fate.gone or f"did not end within {task.deadline_s:g} s and was stopped"
     return (

@@ -25,8 +25,8 @@ from assay.measure.crew import WORKER, Fate, LocalCrew, Machine, world_of
 _POLL_S = 0.02
 _SHIP_S = 0.25
 _CHUNK_BYTES = 1 << 20
-#: How long an agent that was told to stop waits for the lead's last word.
-_PARTING_S = 8.0
+#: How long an agent that was told to stop waits for the lead's last word: launchers kill after 30 s.
+_PARTING_S = 25.0
 #: The lead leaves a word in this file of its run folder; an agent that finds it there shares the folder.
 TOKEN = ".lead"
 

@@ -11,11 +11,11 @@ from assay.domain.offer import Offer
 from assay.plan.compare import Flip, Platform, Terms
 from assay.plan.growth import Stage
 from assay.plan.guide import ClassCheck, Implied, Need
-from assay.plan.job import Job
 from assay.plan.money import Bill
 from assay.plan.ranking import Candidate, Ranking
 from assay.plan.risk import Risk
 from assay.plan.storage import Checkpoint, InputNeed, Storage
+from assay.plan.work import AnyJob, Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +58,11 @@ class RiskAnswer:
     """The answer of `plan risk`: the risk, and what storage makes of the checkpoint and the input."""
 
     cluster: Cluster
-    job: Job
-    candidate: Candidate
+    job: AnyJob
+    work: Work
     storage: Storage
     save: Checkpoint
-    input: InputNeed
+    input: InputNeed | None
     risk: Risk
 
 
@@ -71,5 +71,5 @@ class Growth:
     """The answer of `plan growth`: the stages of one system for one job."""
 
     cluster: Cluster
-    job: Job
+    job: AnyJob
     stages: tuple[Stage, ...]

@@ -14,15 +14,13 @@ from assay.domain.cluster import Cluster
 from assay.domain.criterion import Op, Profile
 from assay.domain.offer import Offer
 from assay.errors import InputError
-from assay.plan.job import Job
 from assay.plan.money import Bill, Use, bill
-from assay.plan.ranking import Candidate, rank
+from assay.plan.ranking import Candidate
 from assay.plan.reliability import Job as FailingJob
 from assay.plan.reliability import Restart, availability_frac, best_interval_s, goodput_frac
 from assay.plan.risk import REPAIR_S
-from assay.plan.storage import TOKEN_BYTES, WEIGHT_BYTES, Checkpoint, Storage, checkpoint, scaled
-from assay.predict.calibration import calibrated_physics, network_of
-from assay.predict.prediction import speedup_frac
+from assay.plan.storage import Checkpoint, Storage, scaled
+from assay.plan.work import AnyJob, Work, work_on
 
 #: A spot node whose offer names no mean time between interruptions is taken to last so long.
 SPOT_HOURS = Decimal(72)
@@ -36,7 +34,7 @@ _MOST_FACTOR = 1000.0
 class Terms:
     """What all platforms of one comparison share."""
 
-    job: Job
+    job: AnyJob
     gpus: int
     storage: Storage
     rates: Rates
@@ -61,13 +59,13 @@ class Breach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """One offer's answer. Without a `candidate` it cannot be predicted, and `why_not` says why."""
+    """One offer's answer. Without `work` it cannot be predicted, and `why_not` says why."""
 
     offer: Offer
     gpus: int = 0
     nodes: int = 0
     cluster: Cluster | None = None
-    candidate: Candidate | None = None
+    work: Work | None = None
     speedup_frac: float | None = None
     goodput_frac: float | None = None
     ideal_h: float | None = None
@@ -77,6 +75,11 @@ class Platform:
     bill: Bill | None = None
     breaches: tuple[Breach, ...] = ()
     why_not: str | None = None
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """The best layout, where what runs is a training."""
+        return self.work.candidate if self.work else None
 
     @property
     def days(self) -> float | None:
@@ -112,24 +115,21 @@ def platform(offer: Offer, cluster: Cluster | None, terms: Terms, profile: Profi
         return replace(found, why_not=what)
     here = cluster.of(nodes)
     try:
-        best = rank(terms.job, here, fixed=terms.fixed, count=1, front=0, small=True).candidates[0]
+        work = work_on(terms.job, here, fixed=terms.fixed)
     except InputError as fault:
         return replace(found, why_not=fault.what)
-    return _paid(replace(found, cluster=here, candidate=best), terms)
+    return _paid(replace(found, cluster=here, work=work), terms)
 
 
 def _paid(
     found: Platform, terms: Terms, *, price: float = 1.0, failures: float = 1.0, speed: float = 1.0
 ) -> Platform:
     """Failures and bill of a platform whose layout is known; the factors are for asking "what if"."""
-    candidate, cluster, offer = found.candidate, found.cluster, found.offer
-    if candidate is None or cluster is None:
+    work, offer = found.work, found.offer
+    if work is None:
         return found
-    prediction = candidate.prediction
-    ideal_h = prediction.days(terms.job.tokens) * 24 / speed
-    save = checkpoint(
-        terms.job.workload, candidate.layout, scaled(terms.storage, found.nodes), nodes=found.nodes
-    )
+    ideal_h = work.ideal_h / speed
+    save = work.save(scaled(terms.storage, found.nodes), nodes=found.nodes)
     rate = terms.rate_of(offer.gpus_per_node).value_per_s * failures
     steady = _goodput(found.nodes, rate, save, terms.restart)
     goodput = steady
@@ -146,14 +146,19 @@ def _paid(
         gpus=terms.gpus,
         hours=hours,
         spot_h=hours - ideal_h / steady,
-        stored_GB=(terms.job.tokens * TOKEN_BYTES + _KEPT * save.total_bytes) / 1e9,
-        egress_GB=WEIGHT_BYTES * terms.job.workload.model.parameters / 1e9,
+        stored_GB=work.stored_GB + _KEPT * save.total_bytes / 1e9,
+        egress_GB=work.egress_GB,
         availability_frac=availability_frac(rate, REPAIR_S),
     )
     done = replace(
-        found, goodput_frac=goodput, ideal_h=ideal_h, hours=hours, save=save, waiting_days=_waiting(offer)
+        found,
+        goodput_frac=goodput,
+        ideal_h=ideal_h,
+        hours=hours,
+        save=save,
+        waiting_days=_waiting(offer),
+        speedup_frac=work.speedup_frac,
     )
-    done = replace(done, speedup_frac=found.speedup_frac or _speedup(found))
     priced = offer if offer.price is None else replace(offer, price=offer.price * Decimal(repr(price)))
     try:
         return replace(done, bill=bill(priced, use, terms.rates, terms.currency))
@@ -178,18 +183,6 @@ def _spot_hours(offer: Offer) -> Decimal:
 
 def _waiting(offer: Offer) -> float:
     return float((offer.fees.delivery_days or 0) + (offer.fees.ramp_days or 0))
-
-
-def _speedup(found: Platform) -> float | None:
-    if found.candidate is None or found.cluster is None:
-        return None
-    cluster = found.cluster
-    return speedup_frac(
-        found.candidate.prediction,
-        lambda nodes: network_of(cluster.of(nodes)),
-        node_gpus=len(cluster.node.gpus),
-        physics=calibrated_physics(cluster.calibration),
-    )
 
 
 def broken_clauses(offer: Offer, profile: Profile) -> tuple[Breach, ...]:

@@ -11,8 +11,8 @@ from assay.domain.cluster import Cluster
 from assay.domain.fabric import Transport
 from assay.errors import InputError
 from assay.fabric.sizing import FabricSize, size_fabric
-from assay.plan.job import Job
-from assay.plan.ranking import Candidate, rank
+from assay.plan.ranking import Candidate
+from assay.plan.work import AnyJob, Work, work_on
 
 #: Ports of one node beside the compute fabric, as NVIDIA's DGX H100 reference has them.
 STORAGE_PORTS, IN_BAND_PORTS, OUT_OF_BAND_PORTS = 2, 2, 1
@@ -54,8 +54,8 @@ class Materials:
 class Stage:
     """One size of the cluster. `moved_cables` are those of the stage before that end somewhere else now.
 
-    `tokens_per_s` and `linear_frac` (against the first stage) are of the best layout; `why_not` says why
-    there is none.
+    `rate_per_s` (tokens or steps) and `linear_frac` (against the first stage) are of the best layout;
+    `why_not` says why there is none.
     """
 
     nodes: int
@@ -67,10 +67,15 @@ class Stage:
     bisection_Bps: float | None
     moved_cables: int
     added_switches: int
-    candidate: Candidate | None = None
-    tokens_per_s: float | None = None
+    work: Work | None = None
+    rate_per_s: float | None = None
     linear_frac: float | None = None
     why_not: str | None = None
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """The best layout, where what runs is a training."""
+        return self.work.candidate if self.work else None
 
 
 def stages(first: int, last: int) -> tuple[int, ...]:
@@ -88,7 +93,7 @@ def stages(first: int, last: int) -> tuple[int, ...]:
 def grow(
     cluster: Cluster,
     sizes: Sequence[int],
-    job: Job,
+    job: AnyJob,
     *,
     fixed: Mapping[str, object] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -101,11 +106,11 @@ def grow(
     for at, nodes in enumerate(sizes):
         best, why_not = None, None
         try:
-            best = rank(job, cluster.of(nodes), fixed=fixed, count=1, front=0, small=True).candidates[0]
+            best = work_on(job, cluster.of(nodes), fixed=fixed)
         except InputError as fault:
             why_not = fault.what
         gpus = nodes * len(cluster.node.gpus)
-        rate = best.prediction.tokens_per_s_per_gpu if best else None
+        rate = best.rate_per_s / gpus if best else None
         base = rate if base is None else base
         size = fabrics[at]
         built.append(
@@ -119,8 +124,8 @@ def grow(
                 bisection_Bps=size.bisection_Bps if size else None,
                 moved_cables=moves[at],
                 added_switches=_switches(size) - (_switches(fabrics[at - 1]) if at else 0),
-                candidate=best,
-                tokens_per_s=rate * gpus if rate else None,
+                work=best,
+                rate_per_s=rate * gpus if rate else None,
                 linear_frac=rate / base if rate and base else None,
                 why_not=why_not,
             )

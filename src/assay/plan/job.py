@@ -29,6 +29,16 @@ class Job:
     global_batch: int | None = None
     assumed: tuple[Message, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.workload.model.name
+
+    @property
+    def amount(self) -> Message:
+        """How much of it is to be done."""
+        return Message.of("plan.amount.tokens", count=f"{self.tokens:.3g}")
+
     def on(self, cluster: Cluster) -> Situation:
         """The job on this cluster; the layout is a stand-in until one is chosen.
 

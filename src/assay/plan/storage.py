@@ -150,9 +150,25 @@ def checkpoint(
     node."""
     total, mine = checkpoint_bytes(workload), rank_bytes(workload, layout)
     writers = max(1, min(nodes, math.ceil(total / mine / max(layout.ranks / nodes, 1))))
-    write_s = total / min(storage.write_Bps, writers * storage.node_write_Bps)
     # Every replica reads all weights and its shard of the state again.
     reread = total + WEIGHT_BYTES * workload.trained_parameters * (layout.dp - 1)
+    return save_of(
+        total, mine, storage, nodes=nodes, writers=writers, reread=reread, asynchronous=asynchronous
+    )
+
+
+def save_of(
+    total: float,
+    mine: float,
+    storage: Storage,
+    *,
+    nodes: int,
+    reread: float,
+    writers: int | None = None,
+    asynchronous: bool = True,
+) -> Checkpoint:
+    """A save of `total` bytes, `mine` by the busiest rank, written by `writers` nodes (None: all of them)."""
+    write_s = total / min(storage.write_Bps, (writers or nodes) * storage.node_write_Bps)
     load_s = reread / min(storage.read_Bps, nodes * storage.node_read_Bps)
     return Checkpoint(
         total_bytes=total,

@@ -25,6 +25,7 @@ AXES: Mapping[str, object] = {
     "task": "pretrain",
     "stack": "megatron",
     "tokens": 0.0,
+    "steps": 0.0,
     "failures_per_1000_node_days": 0.0,
     "save_s": 30.0,
 }

@@ -12,12 +12,12 @@ from assay.predict.situation import Situation
 
 #: Class → half-width of the 80 % interval, in log.
 WIDTHS: dict[str, float] = {
-    "dense ampere": 0.14,
+    "dense ampere": 0.135,
     "dense hopper": 0.085,
     "dense blackwell": 0.18,
-    "small dense": 0.17,
+    "small dense": 0.19,
     "sharded": 0.13,
-    "experts": 0.29,
+    "experts": 0.22,
     "fine-tuning": 0.09,
 }
 

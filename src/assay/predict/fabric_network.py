@@ -28,6 +28,8 @@ class FabricNetwork:
         """Seconds by `fabric.collective_time`, all groups of a layout at once."""
         width = len(self.cluster.node.gpus)
         local, apart = spread(ranks, stride, width)
-        step = np.minimum(np.asarray(stride, np.int64), np.maximum(1, width // np.maximum(local, 1)))
-        placement = Placement.of(local, apart, stride=step, concurrent=None)
+        step = np.minimum(np.maximum(np.asarray(stride, np.int64), 1), np.maximum(1, width // local))
+        placement = Placement.of(
+            local, apart, stride=step, concurrent=None, domains=self.nodes(ranks, stride)
+        )
         return np.asarray(collective_time(self.cluster, op, bytes, placement, options=self.options).time_s)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.domain.cluster import SWITCH, Cluster
+from assay.domain.cluster import SWITCH, Cluster, Node
 from assay.errors import InputError
 
 #: Parts of the datasheet rate that plain loads reach: memory, direct links, the host's link
 #: (docs/models/network.md for links; memory as kernels that stream).
 _MEMORY_FRAC, _LINK_FRAC, _HOST_FRAC = 0.9, 0.8, 0.8
+#: A superchip's CPU and its GPUs: NVLink-C2C, one direction, shared by the GPUs of a socket (NVIDIA Grace).
+_C2C_Bps = 450e9
 #: Memory that the driver, the context and buffers keep.
 _RESERVE_FRAC = 0.05
 
@@ -95,7 +97,7 @@ def memory_pool(
     links = seat.links.get(SWITCH, 0) or sum(seat.links.values())
     link = links * gpu.link_Bps * _LINK_FRAC
     local = gpu.memory_Bps * _MEMORY_FRAC
-    host = (seat.c2c_Bps or seat.slot.Bps) * _HOST_FRAC
+    host = _host_Bps(cluster.node) * _HOST_FRAC
     remote = (count - 1) / count * (1 - locality)
     read = data_bytes * read_frac
     return PooledMemory(
@@ -114,6 +116,16 @@ def memory_pool(
             _hosted(data_bytes, each, read, local, host),
         ),
     )
+
+
+def _host_Bps(node: Node) -> float:
+    """Datasheet rate between one GPU and its CPU's memory."""
+    seat = node.gpus[0]
+    if seat.c2c_Bps is not None:
+        return seat.c2c_Bps
+    if node.gpu is not None and node.gpu.form == "superchip":
+        return _C2C_Bps / sum(other.socket == seat.socket for other in node.gpus)
+    return seat.slot.Bps
 
 
 def _pooled(fits: bool, read: float, remote: float, local: float, link: float) -> Way:

@@ -143,7 +143,9 @@ def _size_point(data: ReportData, reading: Reading) -> Point | None:
 
 
 def _pairs(data: ReportData) -> Iterator[Figure]:
-    for number, group in enumerate(g for g in _groups(data) if g[0].quantity.startswith("peer.")):
+    groups = (g for g in _groups(data) if g[0].quantity.startswith("peer."))
+    usual = (g for g in groups if g[0].recipe.get("statistic") not in ("min", "max"))
+    for number, group in enumerate(usual):
         cells = [r for r in group if len(r.subject.ends) == 2 and "*" not in r.subject.ends]
         cells = [r for r in cells if r.number is not None]
         names = sorted({end for r in cells for end in r.subject.ends}, key=natural_key)

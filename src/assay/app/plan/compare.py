@@ -58,7 +58,7 @@ def compare(
 
     Every fee is a line, named or said to be unnamed. Exit code 1 where no offer can be recommended.
     """
-    from assay.api.planning import compare as compare_offers
+    from assay.api.pricing import compare as compare_offers
     from assay.report.plan.compare import compare_answer, compare_page
 
     job = job_of(said)

@@ -44,7 +44,7 @@ def layout(
     flags of Megatron-LM, Megatron-Bridge, torchtitan, DeepSpeed and FSDP. A degree in --layout is kept as it
     is.
     """
-    from assay.api.planning import plan_layouts
+    from assay.api.pricing import plan_layouts
     from assay.report.plan.layout import answer, page
 
     job = job_of(said)

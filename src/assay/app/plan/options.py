@@ -13,7 +13,8 @@ import click
 from assay.errors import InputError
 
 if TYPE_CHECKING:
-    from assay.api.planning import JobOptions, MoneyOptions, Progress
+    from assay.api.planning import JobOptions, Progress
+    from assay.api.pricing import MoneyOptions
     from assay.catalog.messages import Texts
     from assay.report.plan.page import Page
 
@@ -28,7 +29,7 @@ def job_options(command: Command) -> Command:
             "--workload",
             required=True,
             metavar="NAME|FILE",
-            help="A shipped model, a Hugging Face config.json, Megatron-LM arguments (.sh, .args), or YAML.",
+            help="A shipped model or job, a Hugging Face config.json, Megatron-LM arguments, or YAML.",
         ),
         click.option("--tokens", type=float, help="Tokens to be seen.  [default: 20 a weight]"),
         click.option(
@@ -48,6 +49,12 @@ def job_options(command: Command) -> Command:
             "--precision",
             metavar="NAME",
             help="bf16, fp8-current, fp8-block, mxfp8, nvfp4, or any.",
+        ),
+        click.option(
+            "--steps", type=float, help="Steps of a job of phases (a stencil, an FFT, a rendering)."
+        ),
+        click.option(
+            "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of such a job."
         ),
     )
 
@@ -102,13 +109,16 @@ def job_of(said: dict[str, Any]) -> JobOptions:
     """The job options among a command's values, taken out of them."""
     from assay.api.planning import JobOptions
 
-    names = ("workload", "tokens", "global_batch", "seq_len", "task", "stack", "layout", "precision")
+    names = (
+        *("workload", "tokens", "global_batch", "seq_len", "task", "stack"),
+        *("layout", "precision", "steps", "settings"),
+    )
     return JobOptions(**{name: said.pop(name) for name in names})
 
 
 def money_of(said: dict[str, Any]) -> MoneyOptions:
     """The money options among a command's values, taken out of them."""
-    from assay.api.planning import MoneyOptions
+    from assay.api.pricing import MoneyOptions
 
     only = tuple(name.strip() for name in said.pop("only").split(",") if name.strip())
     return MoneyOptions(
@@ -121,7 +131,7 @@ def money_of(said: dict[str, Any]) -> MoneyOptions:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Progress]:
-    """A bar on stderr, on a terminal only; it appears once there is more than a moment to wait."""
+    """A bar on stderr, on a terminal only; it leaves nothing behind."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

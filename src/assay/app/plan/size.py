@@ -50,8 +50,8 @@ def size(
     Of the shipped catalogue only the cheapest offer of each system is sized. Exit code 1 where nothing meets
     it.
     """
-    from assay.api.planning import plan_size
-    from assay.report.plan.compare import size_answer, size_page
+    from assay.api.pricing import plan_size
+    from assay.report.plan.size import size_answer, size_page
 
     job = job_of(said)
     with progress_bar("offers") as progress:

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from assay.doctor.facts import Facts, Job
 from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, found, node, rule
@@ -27,7 +28,7 @@ def watchdogs(facts: Facts, job: Job) -> Iterator[Finding]:
     saving = facts.all("ckpt.saving")
     for by_rank in groups.values():
         lines = list(by_rank.values())
-        places = {(s["seq"], s["op"], s["numel_in"]) for s in lines}
+        places = {(s["seq"], s["op"], _elements(s)) for s in lines}
         if len(places) > 1:
             yield found(
                 "APP_COLLECTIVE_DESYNC",
@@ -48,6 +49,13 @@ def watchdogs(facts: Facts, job: Job) -> Iterator[Finding]:
         yield found("APP_CHECKPOINT_STALL", ahead, sure=0.6)
 
 
+def _elements(said: Said) -> int:
+    """Elements of the tensor, as later versions say them, or by its shape; many where neither is told."""
+    if said["shape"]:
+        return prod(int(part) for part in said["shape"].replace(" ", "").split(",") if part)
+    return said.number("numel_in") or 10**9
+
+
 def _minority(by_rank: dict[int, Said]) -> Subject:
     votes: dict[tuple[str, str], list[int]] = defaultdict(list)
     for rank, said in by_rank.items():
@@ -59,7 +67,7 @@ def _minority(by_rank: dict[int, Said]) -> Subject:
 def _some_only(by_rank: dict[int, Said], facts: Facts) -> Iterator[Finding]:
     """Some ranks wait in a tiny all-reduce that the others never entered."""
     one = next(iter(by_rank.values()))
-    tiny = (one.number("numel_in") or 10**9) <= _TINY and one["op"].startswith(("ALLREDUCE", "BARRIER"))
+    tiny = _elements(one) <= _TINY and one["op"].startswith(("ALLREDUCE", "BARRIER"))
     lines = [*by_rank.values(), *facts.all("torch.status")[:2], *facts.all("train.epoch_end")]
     absent = [r for r in range(max(by_rank) + 1) if r not in by_rank]
     told = {s.rank for s in facts.all("train.epoch_end")} - set(by_rank)
@@ -166,6 +174,15 @@ def last_calls(facts: Facts, job: Job) -> Iterator[Finding]:
                 because=Message.of("doctor.different_collectives", n=len(places)),
             )
             return
+
+
+@rule("RANK_LOST", "NET_FIREWALL", reads=("torch log",))
+def no_first_rank(facts: Facts, job: Job) -> Iterator[Finding]:
+    """The others could not ask rank 0 for the communicator's id: it crashed, or cannot be reached."""
+    lines = facts.all("c10d.no_first_rank")
+    if lines:
+        yield found("RANK_LOST", lines, sure=POSSIBLE, subject=Subject("rank", "0"))
+        yield found("NET_FIREWALL", lines, sure=POSSIBLE - 0.1)
 
 
 #: Signals that end a process from outside or for its own fault; the rest are how a job is torn down.

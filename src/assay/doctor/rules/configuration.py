@@ -146,15 +146,18 @@ def affinity(facts: Facts, job: Job) -> Iterator[Finding]:
         if row.startswith("GPU")
     }
     told = facts.all("nccl.affinity")
-    widest: dict[str, int] = defaultdict(int)
+    widest: dict[tuple[str | None, str], int] = defaultdict(int)
     for said in told:
-        widest[said["gpu"]] = max(widest[said["gpu"]], _allowed(said), known.get(said["gpu"], (0,))[0])
-    narrow: list[Proof] = [s for s in told if 0 < _allowed(s) * 2 <= widest[s["gpu"]] or 0 < _allowed(s) <= 2]
+        key = (said.host, said["gpu"])
+        widest[key] = max(widest[key], _allowed(said), known.get(said["gpu"], (0,))[0])
+    narrow: list[Proof] = [
+        s for s in told if 0 < _allowed(s) * 2 <= widest[s.host, s["gpu"]] or 0 < _allowed(s) <= 2
+    ]
     bound = [s for s in facts.all("host.affinity") if 0 < _cores(s["list"]) <= 2]
     if bound and not narrow:
         yield found("CFG_CPU_AFFINITY", bound, sure=LIKELY)
     if narrow:
-        wide: list[Proof] = [s for s in told if s not in narrow and _allowed(s) == widest[s["gpu"]]]
+        wide: list[Proof] = [s for s in told if s not in narrow and _allowed(s) == widest[s.host, s["gpu"]]]
         places = [place for _, place in known.values()]
         yield found(
             "CFG_CPU_AFFINITY", [*narrow[:3], *wide[:1], *places[:1]], sure=0.8 if wide or known else LIKELY

@@ -248,7 +248,11 @@ def _counts(facts: Facts) -> dict[str, list[tuple[int, Place]]]:
         place = (summary.file, summary.line, f"Attached GPUs: {summary.attached}")
         if products and products[0] not in counts:
             counts[products[0]].append((summary.attached, place))
+    sections = facts.all("k8s.section")
     for said in facts.all("k8s.gpus"):
+        above = [s for s in sections if s.file == said.file and s.line < said.line]
+        if above and above[-1]["name"].lower() not in ("capacity", "allocatable"):
+            continue  # what a pod asks for, or what is in use
         counts["kubernetes"].append((said.number("count") or 0, (said.file, said.line, said.text)))
     return counts
 

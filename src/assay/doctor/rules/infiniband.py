@@ -204,10 +204,17 @@ def _waiting(samples: list[Counters]) -> Iterator[Finding]:
             )
 
 
+#: Events of verbs that tell of the port or the adapter; others tell of a queue pair, or of something new.
+_PORT_LOST = re.compile(
+    r"port error|PORT_ERR|catastrophic|fatal error|DEVICE_FATAL|client reregistration", re.IGNORECASE
+)
+
+
 @rule("IB_LINK_FLAP", reads=("nccl log", "kernel log"))
 def flap(facts: Facts, job: Job) -> Iterator[Finding]:
     """A port that went down while the job ran; a link that comes up at boot is no flap."""
-    events = [s for s in facts.all("ib.async_event") if "error" in s["event"]]
+    events = [s for s in facts.all("ib.async_event") if _PORT_LOST.search(s["event"])]
+    events += facts.all("ib.device_failed")
     down = facts.all("nic.link_down")
     if events or down:
         hosts = {host for s in (events or down) if (host := host_of(s))}

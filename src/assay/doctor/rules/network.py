@@ -14,7 +14,10 @@ from assay.domain.message import Message
 from assay.formats.nccl_log import Channel, interfaces
 from assay.formats.sentences import Said
 
-_VIRTUAL = re.compile(r"^(?:lo$|docker|veth|br-|virbr|cni|flannel|cali|tun|tap|kube|cilium|lxc|vnet|podman)")
+_VIRTUAL = re.compile(
+    r"^(?:lo$|docker|veth|br-|virbr|cni|flannel|cali|tun|tap|kube|cilium|lxc|vnet|podman|tailscale|wg\d|zt|"
+    r"idrac|nodelocaldns|dummy|ovs-|azv)"
+)
 _NO_ROUTE_HOME = (
     ipaddress.ip_network("127.0.0.0/8"),
     ipaddress.ip_network("169.254.0.0/16"),

@@ -94,6 +94,7 @@ def links(facts: Facts, job: Job) -> Iterator[Finding]:
 def _told_by_dcgm(facts: Facts, job: Job) -> Iterator[Finding]:
     """DCGM calls links down on cards that have none fitted, too."""
     told = [(s.file, s.line, s.text) for s in facts.all("nvlink.dcgm_down")]
+    told += [(s.file, s.line, s.text) for s in facts.all("nvlink.all_inactive")]
     told += [
         (d.file, d.line, f"{d.test} {d.entity}: {d.warning}")
         for d in facts.diags

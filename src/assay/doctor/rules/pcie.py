@@ -257,6 +257,9 @@ def hang_over_p2p(facts: Facts, job: Job) -> Iterator[Finding]:
         return
     proof: list[Proof] = [*[(r.file, r.line, r.text) for r in hung], *silent, *first, *p2p[:2]]
     yield found("P2P_HANG", proof, sure=POSSIBLE)
+    translated = [s for s in facts.all("iommu.translated") if s["type"] == "Translated"]
+    if translated:
+        yield found("PCIE_IOMMU_P2P", [*translated, *proof], sure=LIKELY - 0.15)
     table = facts.topologies[0] if facts.topologies else None
     gpus = table.gpus() if table else ()
     close = [

@@ -16,6 +16,7 @@ from assay.fabric.loss.goodput import Connection, checked_loss, goodput_frac
 from assay.fabric.sizing import size_cluster_fabric
 from assay.fabric.topology.fat_tree import fat_tree
 from assay.fabric.topology.network import Network
+from assay.units import parse
 
 #: What two adapters and the software beside them add to a round trip over switches.
 _ENDS_S = 2e-6
@@ -40,6 +41,7 @@ class Conditions:
     loss_frac: float = 0.0
     routing: str | None = None
     repeat: str | None = None
+    jitter_s: float = 0.0
 
     @classmethod
     def of(
@@ -51,6 +53,7 @@ class Conditions:
         ecmp: bool = False,
         adaptive: bool | None = None,
         repeat: str | None = None,
+        jitter: str = "0 s",
     ) -> Conditions:
         """From the words of a command line; raises `InputError` where they contradict each other."""
         if ecmp and adaptive:
@@ -58,12 +61,18 @@ class Conditions:
         routing = "ecmp" if ecmp else "adaptive" if adaptive else "static" if adaptive is False else None
         failures = [parse_failure(text) for text in fail]
         failures += [parse_failure(text, degraded=True) for text in degrade]
-        return cls(failures=tuple(failures), loss_frac=checked_loss(loss), routing=routing, repeat=repeat)
+        return cls(
+            failures=tuple(failures),
+            loss_frac=checked_loss(loss),
+            routing=routing,
+            repeat=repeat,
+            jitter_s=parse(jitter, unit="s", where="--jitter").value,
+        )
 
     @property
     def any(self) -> bool:
         """Whether anything is asked at all."""
-        return bool(self.failures) or self.loss_frac > 0 or self.routing is not None
+        return bool(self.failures or self.loss_frac or self.jitter_s) or self.routing is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,9 @@ from assay.fabric.loss.goodput import Connection, checked_loss
 
 Floats = NDArray[np.float64]
 
+#: Ranks of a ring that are drawn one by one.
+_MOST_DRAWN = 128
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delays:
@@ -96,3 +99,24 @@ def tree_times(ranks: int, delays: Delays, *, runs: int, seed: int = 0) -> Float
     for child in range(1, ranks):
         down[:, child] = down[:, (child - 1) // 2] + delays.draw((runs,), rng, last=True)
     return np.asarray(down.max(axis=1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """A ring's time over all nodes: what is usual, and what one run in a hundred exceeds."""
+
+    median_s: float
+    p99_s: float
+
+
+def ring_tail(
+    connection: Connection, nodes: int, op_bytes: float, loss_frac: float, jitter_s: float, *, runs: int = 300
+) -> Tail:
+    """An all-reduce's ring between `nodes` nodes: 2(nodes − 1) steps of op_bytes/nodes each.
+
+    Rings of more than 128 nodes are drawn with 128 and their steps counted in full.
+    """
+    members, steps = min(nodes, _MOST_DRAWN), 2 * (min(nodes, _MOST_DRAWN) - 1)
+    delays = message_delays(connection, op_bytes / nodes, loss_frac, jitter_s)
+    times = ring_times(members, steps, delays, runs=runs) * (2 * (nodes - 1) / steps)
+    return Tail(median_s=float(np.median(times)), p99_s=float(np.quantile(times, 0.99)))

@@ -119,6 +119,16 @@ class Pair:
             recipe=recipe | {"statistic": "median"},
             samples=self._arriving_s,
         )
+        if self._leaves_node:
+            # What the way itself gives: load on either end only ever takes from it.
+            context.record(
+                "peer.bandwidth",
+                size / min(self._arriving_s),
+                "B/s",
+                subject=f"link:{self._names[self._other]}>{self._names[context.rank]}",
+                recipe=recipe | {"statistic": "max"},
+                n=len(self._arriving_s),
+            )
         if not self._leads:
             return
         pair = "pair:" + "|".join(self._ends)
@@ -136,8 +146,11 @@ class Pair:
         context = self._context
         latency_s = array("d", (trip / 2 for trip in self._round_trip_s))
         p50, p99 = recipe | {"statistic": "p50"}, recipe | {"statistic": "p99"}
-        median_s = statistics.median(latency_s)
+        median_s, least, n = statistics.median(latency_s), recipe | {"statistic": "min"}, len(latency_s)
         context.record("peer.latency", median_s, "s", subject=pair, recipe=p50, samples=latency_s)
+        if self._leaves_node:
+            # What the way itself takes: load on either end only ever adds to it.
+            context.record("peer.latency", min(latency_s), "s", subject=pair, recipe=least, n=n)
         if len(latency_s) < P99_LEAST:
             reason = f"p99 needs {P99_LEAST} round trips; there were {len(latency_s)}"
             context.missing("peer.latency", "s", reason, subject=pair, recipe=p99)

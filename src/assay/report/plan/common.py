@@ -11,9 +11,10 @@ from assay.catalog.messages import Texts
 from assay.codec.answer import SCHEMA_VERSION
 from assay.domain.layout import Layout
 from assay.domain.message import Message
-from assay.plan.job import Job
 from assay.plan.money import Bill
 from assay.plan.ranking import Candidate
+from assay.plan.work import AnyJob, PhasedJob, Work
+from assay.predict.jobs.price import RANGE
 from assay.report.plan.page import Section, Table
 from assay.report.prediction import prediction_object
 
@@ -23,8 +24,16 @@ def head(command: str) -> dict[str, object]:
     return {"schema_version": SCHEMA_VERSION, "command": f"plan {command}", "assay_version": __version__}
 
 
-def job_object(job: Job, texts: Texts) -> dict[str, object]:
-    """What is trained, and what was assumed of it."""
+def job_object(job: AnyJob, texts: Texts) -> dict[str, object]:
+    """What runs, and what was assumed of it."""
+    if isinstance(job, PhasedJob):
+        return {
+            "workload": job.phases.id,
+            "settings": dict(job.values),
+            "steps": job.steps,
+            "tokens": None,
+            "assumed": [texts.say(message) for message in job.assumed],
+        }
     return {
         "workload": job.workload.model.id,
         "parameters": job.workload.model.parameters,
@@ -71,6 +80,35 @@ def candidate_object(one: Candidate, texts: Texts) -> dict[str, object]:
         "headroom_frac": one.headroom_frac,
         "why": why_text(one.why, texts),
     }
+
+
+def work_object(one: Work | None, texts: Texts) -> dict[str, object]:
+    """What runs on a cluster: a layout with its prediction, or the step of a job of phases."""
+    if one is not None and one.candidate is not None:
+        return candidate_object(one.candidate, texts)
+    none: dict[str, object] = {"layout": None, "layout_text": None, "headroom_frac": None, "why": None}
+    if one is None or one.phased is None:
+        return none | {"prediction": None}
+    p = one.phased
+    low, high = RANGE
+    step = {"value": p.step_s, "low": p.step_s * low, "high": p.step_s * high}
+    shown = {
+        "step_time_s": step,
+        "breakdown": p.breakdown_s,
+        "memory_bytes": dict(p.memory_bytes),
+        "capacity_bytes": p.capacity_bytes,
+        "fits": p.fits,
+    }
+    return none | {"prediction": shown}
+
+
+def work_words(one: Work | None, texts: Texts) -> str:
+    """The layout in a few words; a job of phases has a rank on each card."""
+    if one is None:
+        return "–"
+    if one.candidate is None:
+        return texts.label("plan.work.phased")
+    return layout_words(one.candidate.layout, short=True)
 
 
 def bill_object(bill: Bill | None, why_not: str | None, texts: Texts) -> dict[str, object]:
@@ -134,6 +172,6 @@ def bill_section(bill: Bill, texts: Texts) -> Section:
     )
 
 
-def job_lines(job: Job, texts: Texts) -> tuple[str, ...]:
+def job_lines(job: AnyJob, texts: Texts) -> tuple[str, ...]:
     """What was assumed."""
     return tuple(texts.say(message) for message in job.assumed)

@@ -1,34 +1,32 @@
-"""`plan compare` and `plan size`: platforms side by side, their bills, and what would turn the order."""
+"""`plan compare`: platforms side by side, their bills, and what would turn the order."""
 
 from __future__ import annotations
-
-from decimal import Decimal
 
 from assay.catalog.messages import Texts
 from assay.catalog.offers import STALE_DAYS
 from assay.domain.message import Message
 from assay.plan.answers import Comparison
-from assay.plan.compare import SPOT_HOURS, Platform, Terms
+from assay.plan.compare import SPOT_HOURS, Platform
 from assay.plan.guide import BEST_MFU_FRAC, Implied
 from assay.plan.money import LINES
-from assay.plan.size import Option, Sized
 from assay.report.charts import Words
 from assay.report.ink import SERIES
 from assay.report.plan.common import (
     amount,
     bill_object,
     bill_section,
-    candidate_object,
     head,
     job_lines,
     job_object,
-    layout_words,
+    work_object,
+    work_words,
 )
 from assay.report.plan.figures import Bar, bars
 from assay.report.plan.page import Page, Section, Table
 from assay.units import show
 
-_SHOWN = 12
+#: Platforms that a bar or a row is drawn for.
+SHOWN = 12
 
 
 def platform_object(one: Platform, texts: Texts) -> dict[str, object]:
@@ -53,12 +51,12 @@ def platform_object(one: Platform, texts: Texts) -> dict[str, object]:
         "training_h": one.ideal_h,
         "run_h": one.hours,
         "waiting_days": one.waiting_days,
-        "utilisation_frac": one.candidate.prediction.mfu_frac if one.candidate else None,
+        "utilisation_frac": one.work.mfu_frac if one.work else None,
         "speedup_frac": one.speedup_frac,
         "goodput_frac": one.goodput_frac,
         "useful_gpu_hours": one.useful_gpu_hours,
         "price_per_useful_gpu_hour": None if one.useful_price is None else str(one.useful_price),
-        **(candidate_object(one.candidate, texts) if one.candidate else {"layout": None, "prediction": None}),
+        **work_object(one.work, texts),
         **bill_object(one.bill, one.why_not, texts),
         "breaches": [
             {
@@ -164,13 +162,13 @@ def compare_page(done: Comparison, texts: Texts) -> Page:
             title=label("plan.compare.platforms"),
             lines=(label("plan.compare.platforms_text"),),
             table=_table(done.platforms, texts),
-            figures=(lambda: _cost_bars(paid[:_SHOWN], done.terms.currency, texts),),
+            figures=(lambda: _cost_bars(paid[:SHOWN], done.terms.currency, texts),),
         )
     if best is not None and best.bill is not None:
         sections.append(bill_section(best.bill, texts))
     sections += [_flips(done, texts), _breaches(done, texts), _promises(done, texts), _left_out(done, texts)]
-    model = done.terms.job.workload.model.name
-    title = say(Message.of("plan.compare.title", text=model, tokens=f"{done.terms.job.tokens:.3g}"))
+    job = done.terms.job
+    title = say(Message.of("plan.compare.title", text=job.name, amount=say(job.amount)))
     return Page(
         title=title,
         lead=tuple(lead),
@@ -201,7 +199,7 @@ def _recommended(best: Platform, done: Comparison, texts: Texts) -> str:
 
 
 def _table(platforms: tuple[Platform, ...], texts: Texts) -> Table:
-    rows = tuple(_row(one) for one in platforms if one.days is not None)
+    rows = tuple(row(one, texts) for one in platforms if one.days is not None)
     names = ("offer", "gpus", "days", "mfu", "speedup", "goodput", "useful", "cost", "layout")
     return Table(
         headers=tuple(texts.label(f"plan.head.{name}") for name in names),
@@ -211,18 +209,18 @@ def _table(platforms: tuple[Platform, ...], texts: Texts) -> Table:
     )
 
 
-def _row(one: Platform) -> tuple[str, ...]:
-    p = one.candidate.prediction if one.candidate else None
+def row(one: Platform, texts: Texts) -> tuple[str, ...]:
+    """Offer, cards, days, MFU, linear speed-up, goodput, price of a useful hour, cost and layout."""
     return (
         one.offer.id,
         f"{one.gpus:,}",
         "–" if one.days is None else f"{one.days:,.1f}",
-        show(p.mfu_frac if p else None, "1"),
+        show(one.work.mfu_frac if one.work else None, "1"),
         show(one.speedup_frac, "1"),
         show(one.goodput_frac, "1"),
         "–" if one.useful_price is None else f"{one.useful_price:.2f}",
         "–" if one.bill is None else f"{one.bill.total:,.0f}",
-        layout_words(one.candidate.layout, short=True) if one.candidate else "–",
+        work_words(one.work, texts),
     )
 
 
@@ -261,7 +259,7 @@ def _flips(done: Comparison, texts: Texts) -> Section:
             "–" if f.mtbf_factor is None else f"× {f.mtbf_factor:.2f}",
             "–" if f.speed_factor is None else f"× {f.speed_factor:.2f}",
         )
-        for f in done.flips[:_SHOWN]
+        for f in done.flips[:SHOWN]
     )
     names = ("offer", "flip_price", "flip_mtbf", "flip_speed")
     table = Table(headers=tuple(texts.label(f"plan.head.{n}") for n in names), rows=rows) if rows else None
@@ -344,85 +342,3 @@ def _left_out(done: Comparison, texts: Texts) -> Section:
         for reason, ids in by_reason.items()
     ]
     return Section(title=texts.label("plan.compare.left_out"), lines=tuple(lines))
-
-
-def size_answer(done: Sized, terms: Terms, texts: Texts) -> dict[str, object]:
-    """The JSON object of `plan size`; keys are only ever added."""
-    return {
-        **head("size"),
-        "currency": terms.currency,
-        **job_object(terms.job, texts),
-        "deadline_days": done.deadline_days,
-        "budget": None if done.budget is None else str(done.budget),
-        "best": None if done.best is None else _option_object(done.best, texts),
-        "options": [_option_object(one, texts) for one in done.options],
-    }
-
-
-def _option_object(one: Option, texts: Texts) -> dict[str, object]:
-    return {
-        **platform_object(one.platform, texts),
-        "meets_deadline": one.meets_deadline,
-        "meets_budget": one.meets_budget,
-        "meets": one.meets,
-    }
-
-
-def size_page(done: Sized, terms: Terms, texts: Texts) -> Page:
-    """The cheapest size that meets what was asked, and the others."""
-    best, label = done.best, texts.label
-    if best is None:
-        lead = [label("plan.size.none")]
-        close = min(
-            (one for one in done.options if one.platform.days is not None),
-            key=lambda one: one.platform.days or 0.0,
-            default=None,
-        )
-        if close is not None:
-            lead.append(texts.say(_option_message("plan.size.closest", close, terms.currency)))
-    else:
-        lead = [texts.say(_option_message("plan.size.best", best, terms.currency))]
-    rows = tuple(
-        (*_row(one.platform)[:3], *_row(one.platform)[5:8], _met(one, texts))
-        for one in done.options[: 3 * _SHOWN]
-    )
-    names = ("offer", "gpus", "days", "goodput", "useful", "cost", "meets")
-    sections = [
-        Section(
-            title=label("plan.size.options"),
-            table=Table(
-                headers=tuple(label(f"plan.head.{n}") for n in names), rows=rows, words=frozenset({0, 6})
-            ),
-        )
-    ]
-    if best is not None and best.platform.bill is not None:
-        sections.append(bill_section(best.platform.bill, texts))
-    title = texts.say(
-        Message.of("plan.size.title", text=terms.job.workload.model.name, tokens=f"{terms.job.tokens:.3g}")
-    )
-    return Page(title=title, lead=tuple(lead), sections=tuple(sections), notes=job_lines(terms.job, texts))
-
-
-def _option_message(code: str, one: Option, currency: str) -> Message:
-    bill: Decimal | None = one.platform.bill.total if one.platform.bill else None
-    return Message.of(
-        code,
-        gpus=one.platform.gpus,
-        text=one.platform.offer.id,
-        gpu=one.platform.offer.gpu,
-        days=one.platform.days or 0.0,
-        total=amount(bill, currency),
-    )
-
-
-def _met(one: Option, texts: Texts) -> str:
-    if one.platform.days is None:
-        return one.platform.why_not or "–"
-    missed = [
-        name for name, met in (("deadline", one.meets_deadline), ("budget", one.meets_budget)) if met is False
-    ]
-    return (
-        texts.label("plan.met")
-        if not missed
-        else ", ".join(texts.label(f"plan.missed.{name}") for name in missed)
-    )

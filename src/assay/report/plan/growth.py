@@ -11,7 +11,7 @@ from assay.domain.message import Message
 from assay.plan.answers import Growth
 from assay.plan.growth import Stage
 from assay.report.charts import Point, Words, scaling
-from assay.report.plan.common import candidate_object, head, job_lines, job_object, layout_words
+from assay.report.plan.common import head, job_lines, job_object, work_object, work_words
 from assay.report.plan.figures import fabric_growth
 from assay.report.plan.page import Page, Section, Table
 from assay.units import show
@@ -45,9 +45,10 @@ def _stage(done: Growth, one: Stage, texts: Texts) -> dict[str, object]:
         "materials": asdict(m),
         "moved_cables": one.moved_cables,
         "added_switches": one.added_switches,
-        "tokens_per_s": one.tokens_per_s,
+        "tokens_per_s": None if one.candidate is None else one.rate_per_s,
+        "steps_per_s": None if one.candidate is not None else one.rate_per_s,
         "speedup_frac": one.linear_frac,
-        **(candidate_object(one.candidate, texts) if one.candidate else {"layout": None, "prediction": None}),
+        **work_object(one.work, texts),
         "reason": one.why_not,
         "findings": list(_remarks(done, one, texts)),
     }
@@ -107,9 +108,7 @@ def page(done: Growth, texts: Texts) -> Page:
             lines=tuple(f"{one.nodes}: {line}" for one in done.stages for line in _remarks(done, one, texts)),
         ),
     ]
-    title = say(
-        Message.of("plan.growth.title", text=done.cluster.name, workload=done.job.workload.model.name)
-    )
+    title = say(Message.of("plan.growth.title", text=done.cluster.name, workload=done.job.name))
     return Page(
         title=title,
         lead=tuple(lead),
@@ -158,22 +157,27 @@ def _gain(done: Growth, texts: Texts) -> Table:
         (
             f"{one.nodes:,}",
             f"{one.gpus:,}",
-            "–" if one.tokens_per_s is None else f"{one.tokens_per_s:,.0f}",
+            _rate(one.rate_per_s),
             show(one.linear_frac, "1"),
-            layout_words(one.candidate.layout, short=True) if one.candidate else one.why_not or "–",
+            work_words(one.work, texts) if one.work else one.why_not or "–",
         )
         for one in done.stages
     )
     return Table(headers=tuple(texts.label(f"plan.head.{n}") for n in names), rows=rows, words=frozenset({4}))
 
 
+def _rate(value: float | None) -> str:
+    """Tokens a second, or steps a second of which there are few."""
+    return "–" if value is None else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
 def _curve(done: Growth, texts: Texts) -> tuple[Callable[[], str], ...]:
     points = [
-        Point(line="", x=float(one.gpus), y=one.tokens_per_s / base.tokens_per_s * base.gpus)
-        for base in [next((s for s in done.stages if s.tokens_per_s), None)]
-        if base is not None and base.tokens_per_s
+        Point(line="", x=float(one.gpus), y=one.rate_per_s / base.rate_per_s * base.gpus)
+        for base in [next((s for s in done.stages if s.rate_per_s), None)]
+        if base is not None and base.rate_per_s
         for one in done.stages
-        if one.tokens_per_s
+        if one.rate_per_s
     ]
     words = Words(
         name="scaling",

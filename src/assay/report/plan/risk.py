@@ -8,7 +8,7 @@ from assay.domain.message import Message
 from assay.plan.answers import RiskAnswer
 from assay.plan.risk import Span
 from assay.report.charts import Words
-from assay.report.plan.common import candidate_object, head, job_lines, job_object, layout_words
+from assay.report.plan.common import head, job_lines, job_object, work_object, work_words
 from assay.report.plan.figures import Bar, bars
 from assay.report.plan.page import Page, Section, Table
 from assay.units import show, show_bytes
@@ -23,7 +23,7 @@ def answer(done: RiskAnswer, texts: Texts) -> dict[str, object]:
         "nodes": done.cluster.count,
         "gpus": done.cluster.gpus,
         **job_object(done.job, texts),
-        **candidate_object(done.candidate, texts),
+        **work_object(done.work, texts),
         "failures_per_node_per_s": {
             "value": r.rate.value_per_s,
             "low": r.rate.low_per_s,
@@ -63,7 +63,9 @@ def answer(done: RiskAnswer, texts: Texts) -> dict[str, object]:
             "fits_interval": save.fits_in(r.interval_s),
         },
         "storage": {"id": done.storage.id, "source": done.storage.source},
-        "input": {
+        "input": None
+        if read is None
+        else {
             "need_Bps": read.need_Bps,
             "need_4k_per_s": read.need_4k_per_s,
             "give_Bps": read.give_Bps,
@@ -122,14 +124,14 @@ def page(done: RiskAnswer, texts: Texts) -> Page:
     title = say(
         Message.of(
             "plan.risk.title",
-            text=done.job.workload.model.name,
+            text=done.job.name,
             gpus=done.cluster.gpus,
             cluster=done.cluster.name,
         )
     )
     notes = (
         say(Message.of("plan.risk.source", text=r.rate.source)),
-        f"{label('plan.head.layout')}: {layout_words(done.candidate.layout)}",
+        f"{label('plan.head.layout')}: {work_words(done.work, texts)}",
         *job_lines(done.job, texts),
     )
     return Page(title=title, lead=tuple(lead), sections=sections, notes=notes)
@@ -206,18 +208,18 @@ def _storage(done: RiskAnswer, texts: Texts) -> Section:
                 save_s=done.risk.job.save_s,
             )
         ),
-        texts.say(
-            Message.of(
-                "plan.risk.input",
-                need_Bps=read.need_Bps,
-                need=round(read.need_4k_per_s),
-                give_Bps=read.give_Bps,
-                give=round(read.give_4k_per_s),
-                utilisation_frac=read.utilisation_frac,
-                text=texts.label(f"plan.bound.{read.bound_by}"),
-            )
-        ),
     ]
+    if read is not None:
+        said = Message.of(
+            "plan.risk.input",
+            need_Bps=read.need_Bps,
+            need=round(read.need_4k_per_s),
+            give_Bps=read.give_Bps,
+            give=round(read.give_4k_per_s),
+            utilisation_frac=read.utilisation_frac,
+            text=texts.label(f"plan.bound.{read.bound_by}"),
+        )
+        lines.append(texts.say(said))
     if not save.fits_in(done.risk.interval_s):
         lines.append(texts.label("plan.risk.too_slow"))
     return Section(title=texts.label("plan.risk.storage"), lines=tuple(lines))
