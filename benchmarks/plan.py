@@ -1,7 +1,8 @@
 """How fast layouts are searched: GPT-3 175B on 1,024 GPUs and Llama 3.1 405B on 16,384, over the full space.
 
 With CALCULON=<folder of a checkout of calculon-ai/calculon> its execution search of GPT-3 175B on 1,024 GPUs
-runs beside, on as many processes as there are cores, for a time; its code is not part of this project.
+runs beside, on as many processes as there are cores, for a time; it needs pandas, and its code is no part of
+this project.
 """
 
 from __future__ import annotations

@@ -114,6 +114,23 @@ def test_compare_shows_every_fee_breach_and_flip_in_the_users_currency() -> None
     assert [one["consistent"] for one in said["classes"]] == [True, False, True]
 
 
+def test_an_imported_catalogue_is_compared_on_one_node(tmp_path: Path) -> None:
+    prices = tmp_path / "aws.csv"
+    prices.write_text(
+        "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size,gpu_vendor\n"
+        "p5.48xlarge,us-east-1,55.04,192,2048,8,H100,80,False,,nvidia\n"
+        "p5.48xlarge,us-east-1,30.00,192,2048,8,H100,80,True,,nvidia\n"
+        "p9.tiny,us-east-1,1.00,4,16,1,Z9,80,False,,nvidia\n"
+    )
+    said = answer("compare", "--workload", OWN, "--offers", prices, "--gpus", 8, "--need", "trial")
+    assert [one["offer"] for one in said["platforms"]] == [
+        "aws-p5-48xlarge-us-east-1-spot",
+        "aws-p5-48xlarge-us-east-1",
+    ]
+    assert [one["price_per_gpu_hour"] for one in said["platforms"]] == ["3.75", "6.88"]
+    assert said["recommended"] == "aws-p5-48xlarge-us-east-1-spot"
+
+
 def test_size_names_the_fewest_cards_in_time_and_says_no_with_its_exit_code() -> None:
     words = (
         "size",

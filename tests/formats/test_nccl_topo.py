@@ -78,3 +78,10 @@ def test_graphs_are_read_with_their_lines() -> None:
     assert list(read_records(tree)) == [
         Graph(file="g.xml", line=2, id=0, channels=8, type_intra="NVL", type_inter="")
     ]
+
+
+def test_devices_in_one_another_without_end_are_refused() -> None:
+    pci = '<pci busid="0" link_speed="32 GT/s" link_width="16">'
+    deep = f'<system><cpu arch="arm64">{pci * 5000}{"</pci>" * 5000}</cpu></system>'
+    with pytest.raises(InputError, match="without end"):
+        parse_topology([deep], "deep.xml")

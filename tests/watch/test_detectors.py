@@ -124,6 +124,11 @@ def test_a_loss_spike_is_told_at_its_step_and_once():
     assert told[0].time_s == 1_700_000_060.0
 
 
+def test_one_batch_that_is_a_little_off_is_no_spike_and_two_are():
+    assert named(loss_job([*wobble(60), 2.45, *wobble(60)])) == set()
+    assert named(loss_job([*wobble(60), 2.45, 2.45, *wobble(60)])) == {("LOSS_SPIKE", "cluster")}
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, "nan"])
 def test_a_loss_that_is_no_number_has_diverged(value):
     assert named(loss_job([*wobble(30), value])) == {("LOSS_DIVERGED", "cluster")}

@@ -5,21 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.api.clusters import candidates, find_cluster
 from assay.api.clusters import read_cluster as read_cluster
+from assay.catalog.jobs import job_ids
 from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
+from assay.codec.document import read_document
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
 from assay.domain.layout import parse_layout
 from assay.domain.workload import Transformer, Workload
 from assay.errors import InputError
-from assay.fabric.failures.impact import Conditions, Impact, impact
 from assay.predict.calibration import calibrated_gpu, calibrated_physics, network_of
-from assay.predict.impaired import ImpairedNetwork, slowed_gpu
 from assay.predict.network import Network
 from assay.predict.physics import Physics
 from assay.predict.prediction import (
@@ -35,6 +35,7 @@ from assay.predict.stack import DEFAULT_STACK, stack
 from assay.predict.timeline import pipeline, trace_events
 
 if TYPE_CHECKING:
+    from assay.fabric.failures.impact import Conditions, Impact
     from assay.predict.inputs import Input
 
 _NO_CHANGE = "more GPUs, or GPUs with more memory: no recomputation, sharding, tp or pp makes it fit"
@@ -57,7 +58,7 @@ class PredictOptions:
     stack: str | None = None
     tokens: float | None = None
     sensitivity: bool = False
-    conditions: Conditions = field(default_factory=Conditions)
+    conditions: Conditions | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,7 @@ def predict_step(options: PredictOptions) -> Predicted:
     network, physics = network_of(built), calibrated_physics(built.calibration)
     assumed = (*(() if options.stack else (_UNSTACKED,)), *found.assumed)
     whole = predict(one, network, physics=physics, assumptions=assumed)
-    harm = impact(built, options.conditions) if options.conditions.any else None
+    harm = _impact(built, options.conditions)
     result = whole if harm is None else _impaired(one, network, physics, harm, assumed)
     curve = scaling_curve(
         result,
@@ -139,10 +140,21 @@ def predict_step(options: PredictOptions) -> Predicted:
     )
 
 
+def _impact(built: Cluster, conditions: Conditions | None) -> Impact | None:
+    """What failures, loss and routing do; the fabric behind it is loaded only where something is asked."""
+    if conditions is None or not conditions.any:
+        return None
+    from assay.fabric.failures.impact import impact
+
+    return impact(built, conditions)
+
+
 def _impaired(
     one: Situation, network: Network, physics: Physics, harm: Impact, assumed: tuple[str, ...]
 ) -> Prediction:
     """The step with everything that is asked to be wrong."""
+    from assay.predict.impaired import ImpairedNetwork, slowed_gpu
+
     endless = [name for name, factor in harm.slowdown.items() if not math.isfinite(factor)]
     if endless:
         raise InputError(
@@ -235,6 +247,14 @@ def read_model(said: str) -> Transformer:
     if path.suffix in (".sh", ".args", ".txt") and path.is_file():
         return model_from_megatron("\n".join(text_lines(path)), where=str(path))
     return model(said)
+
+
+def is_job(said: str) -> bool:
+    """Whether a workload's name or file is a job of phases and not a language model."""
+    path = Path(said)
+    if path.suffix in (".yaml", ".yml", ".toml") and path.is_file():
+        return "phases" in read_document(path).data
+    return said.strip().lower() in job_ids()
 
 
 def model_names() -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.api.clusters import read_cluster
-from assay.catalog.jobs import job, job_ids
-from assay.codec.document import read_document
+from assay.api.predicting import is_job as is_job
+from assay.catalog.jobs import job
 from assay.codec.job import load_job, parameter_value
 from assay.domain.cluster import Cluster
 from assay.domain.job import Job, PublishedRun
@@ -34,14 +34,6 @@ class PredictedJob:
     published: tuple[tuple[PublishedRun, float | None], ...]
     impact: Impact | None = None
     healthy_s: float | None = None
-
-
-def is_job(said: str) -> bool:
-    """Whether a workload's name or file is a job of phases and not a language model."""
-    path = Path(said)
-    if path.suffix in (".yaml", ".yml", ".toml") and path.is_file():
-        return "phases" in read_document(path).data
-    return said.strip().lower() in job_ids()
 
 
 def read_job(workload: str, said: Sequence[str] = ()) -> tuple[Job, Mapping[str, float]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from assay.api.clusters import read_cluster
 from assay.api.planning import JobOptions, Progress, find_job, find_storage, find_work, fixed_axes
+from assay.catalog.clusters import cluster_ids
 from assay.catalog.faults import failure_rate
 from assay.catalog.offers import (
     Rates,
@@ -76,15 +77,30 @@ def find_offers(options: MoneyOptions, rates: Rates) -> tuple[tuple[Offer, ...],
     return usable(every, rates)
 
 
-def offer_cluster(offer: Offer) -> Cluster | None:
-    """The system behind an offer: a catalogue id, or a file beside the offer's own."""
+def offer_cluster(offer: Offer, gpus: int | None = None) -> Cluster | None:
+    """The system behind an offer: a catalogue id, or a file beside the offer's own.
+
+    An offer that names none still has nodes: where one holds all `gpus`, a shipped node of the same cards.
+    """
     if offer.cluster is None:
-        return None
+        return _one_node(offer) if gpus is not None and gpus <= offer.gpus_per_node else None
     beside = Path(offer.where.rpartition(":")[0]).parent / offer.cluster
     try:
         return read_cluster(str(beside) if beside.is_file() else offer.cluster)
     except UnknownNameError as fault:
         raise type(fault)(fault.what, where=offer.where, fix=fault.fix) from None
+
+
+def _one_node(offer: Offer) -> Cluster | None:
+    """A shipped node with the offer's cards and as many of them; what lies between nodes does not matter."""
+    for name in cluster_ids():
+        system = read_cluster(name)
+        if system.node.gpu and (system.node.gpu.id, len(system.node.gpus)) == (
+            offer.gpu,
+            offer.gpus_per_node,
+        ):
+            return system
+    return None
 
 
 def plan_layouts(
@@ -162,7 +178,7 @@ def compare(
     profile = find_profile(standard)
     found = []
     for at, one in enumerate(kept):
-        found.append(platform(one, offer_cluster(one), terms, profile))
+        found.append(platform(one, offer_cluster(one, terms.gpus), terms, profile))
         if progress:
             progress(at + 1, len(kept))
     order = ranked(found)

@@ -131,16 +131,18 @@ def step(
         asked = (workload, task != "pretrain", stack, tokens, sensitivity, trace, html, gpu, settings, fail)
         _require_trace_options(*asked)
         return _from_trace(from_trace, cluster, nodes, base, layout, global_batch, seq_len, as_json=as_json)
-    from assay.api.predicting import PredictOptions, predict_step, timeline, write_json
-    from assay.api.predicting_jobs import is_job
+    from assay.api.predicting import PredictOptions, is_job, predict_step, timeline, write_json
     from assay.app.prediction import answer, show_prediction
-    from assay.fabric.failures.impact import Conditions
 
     if workload is None:
         raise InputError("--workload is missing", fix="name a model or a job, or give --from-trace")
-    conditions = Conditions.of(
-        fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat
-    )
+    conditions = None
+    if fail or degrade or loss or ecmp or repeat or adaptive is not None:
+        from assay.fabric.failures.impact import Conditions
+
+        conditions = Conditions.of(
+            fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat
+        )
     if is_job(workload):
         return _job(cluster, nodes, workload, settings, conditions, as_json=as_json)
     if global_batch is None or settings:
@@ -184,7 +186,7 @@ def _job(
     nodes: int | None,
     workload: str,
     settings: tuple[str, ...],
-    conditions: Conditions,
+    conditions: Conditions | None,
     *,
     as_json: bool,
 ) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from assay.catalog.tables import shipped_text
-from assay.codec.job import load_job
-from assay.domain.job import Job
 from assay.errors import unknown_name
+
+if TYPE_CHECKING:
+    from assay.domain.job import Job
 
 _FOLDER = "workloads"
 
@@ -25,6 +27,9 @@ def job_ids() -> tuple[str, ...]:
 @functools.cache
 def job(name: str) -> Job:
     """The shipped job with this id; raises `UnknownNameError` with the nearest names."""
+    # Whether a name is a job's is asked for every prediction; reading one loads much more.
+    from assay.codec.job import load_job
+
     said = name.strip().lower()
     if said not in job_ids():
         raise unknown_name("job", name, job_ids())

@@ -229,9 +229,12 @@ def node_of(tree: XmlTree) -> Node:
     if root.tag != "system":
         raise InputError(f"the root is <{root.tag}>, not <system>", where=tree.where(root))
     reader = _Reader(tree=tree)
-    for cpu in root:
-        if cpu.tag == "cpu":
-            reader.cpu(cpu)
+    try:
+        for cpu in root:
+            if cpu.tag == "cpu":
+                reader.cpu(cpu)
+    except RecursionError:
+        raise InputError("PCI devices lie in one another without end", where=f"{name}:1") from None
     if not reader.gpus:
         raise InputError(
             "no <gpu> is in this topology",

@@ -76,9 +76,10 @@ class Machine:
             return
         until_s = signal.time_s + signal.lasts_s if signal.lasts_s else math.inf
         if known:
+            again = signal.key not in known.standing
             known.standing[signal.key] = max(until_s, known.standing.get(signal.key, 0.0))
             known.last_s = signal.time_s
-            yield from self._relapsed(known, signal)
+            yield from self._relapsed(known, signal, again=again)
             return
         if signal.finding.severity is Severity.INFO:
             return
@@ -152,14 +153,14 @@ class Machine:
         if home.incident.severity.rank < before.severity.rank:
             yield self._escalated(home, signal.time_s)
 
-    def _relapsed(self, one: _Open, signal: Signal) -> Iterator[Change]:
-        """The same finding again: it is kept once, with its newest words."""
+    def _relapsed(self, one: _Open, signal: Signal, *, again: bool) -> Iterator[Change]:
+        """The same finding: it is kept once, with its newest words; `again` when it had been over."""
         kept = tuple(f for f in one.incident.findings if (f.code, f.subject) != signal.key)
-        was, worse = one.incident.recovered_s, signal.finding.severity.rank < one.incident.severity.rank
+        worse = signal.finding.severity.rank < one.incident.severity.rank
         one.incident = dataclasses.replace(
             one.incident, findings=_ranked((*kept, signal.finding)), recovered_s=None
         )
-        if was is not None:
+        if again:
             yield Change(step=Step.RELAPSED, time_s=signal.time_s, incident=one.incident)
         if worse:
             yield self._escalated(one, signal.time_s)

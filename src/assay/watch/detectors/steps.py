@@ -103,7 +103,7 @@ class _Drift:
 class FailSlow:
     """A job that gets slower bit by bit, by a CUSUM of log step time against its first 128 steps.
 
-    The reference value is one deviation and at least half of `drift_frac`, the threshold 12 deviations;
+    The reference value is one deviation and at least 3/4 of `drift_frac`, the threshold 12 deviations;
     steps count as at most 4 deviations, so that no single one decides. For independent normal log times
     the mean run to a false alarm is 1.4e11 steps.
     """
@@ -133,7 +133,7 @@ class FailSlow:
                 state.mean, state.sigma = _robust(state.reference, least=self._frac / 4)
             return
         z = min((x - state.mean) / state.sigma, 4.0)
-        state.sum = max(0.0, state.sum + z - max(DRIFT_K, self._frac / 2 / state.sigma))
+        state.sum = max(0.0, state.sum + z - max(DRIFT_K, 0.75 * self._frac / state.sigma))
         if state.sum > DRIFT_H and not state.raised:
             state.raised = True
             yield raised(

@@ -147,7 +147,7 @@ class Straggler:
         # A deviation from 64 steps may be too small by a fifth; siblings know it better.
         sigma = np.maximum(np.maximum(own, np.median(own)), self._drift / 4)
         z = np.where(np.isnan(place), 0, np.clip((x - mean) / sigma, -4, 4))
-        state.cusum = np.maximum(0, state.cusum + z - np.maximum(DRIFT_K, self._drift / 2 / sigma))
+        state.cusum = np.maximum(0, state.cusum + z - np.maximum(DRIFT_K, 0.75 * self._drift / sigma))
         for at in np.flatnonzero(state.cusum > DRIFT_H).tolist():
             if ("FAIL_SLOW", at) not in state.raised:
                 state.raised["FAIL_SLOW", at] = state.steps
