@@ -76,7 +76,13 @@ class HangingJob:
         return found
 
 
-@pytest.fixture(params=["killed", "stopped", "odd"])
+@pytest.fixture(
+    params=[
+        "stopped",
+        pytest.param("killed", marks=pytest.mark.cluster),
+        pytest.param("odd", marks=pytest.mark.cluster),
+    ]
+)
 def hung(request, namespace_cluster, tmp_path):
     if shutil.which("curl") is None:
         pytest.fail("curl is not installed: apt-get install curl")
