@@ -77,7 +77,7 @@ class Recoverer:
         if self.phase is not Phase.RUNNING or change.step not in steps or not called or not severe:
             return Do.NOTHING
         self._out = tuple(node for node in incident.nodes if node in self.nodes)
-        self._begin_s, self._cause, self._from_step = incident.opened_s, called[0].code, self._step
+        self._begin_s, self._cause = incident.opened_s, called[0].code
         self._times, self._killed = {"notice": max(now_s - incident.opened_s, 0.0)}, False
         if (
             len(self.nodes) - len(self._out) < self.plan.least_nodes
@@ -110,7 +110,7 @@ class Recoverer:
             return Do.STOP
         if self.phase is Phase.STOP:
             if running == 0:
-                self._times["stop"] = waited_s
+                self._times["stop"], self._from_step = waited_s, self._step
                 self.nodes = tuple(node for node in self.nodes if node not in self._out)
                 self.excluded = (*self.excluded, *self._out)
                 self.restarts += 1
