@@ -142,9 +142,9 @@ class Watched:
         heard = [(c["step"], c["incident"]["code"], c["incident"]["subject"]) for _, c in self.changes[-12:]]
         raise AssertionError(f"{what}: not within {within_s} s; heard {heard}")
 
-    def quiet(self) -> None:
+    def quiet(self, most_s: float) -> None:
         """Wait until nothing has changed for a while, but not for ever."""
-        end_s = time.monotonic() + 25
+        end_s = time.monotonic() + most_s
         while time.monotonic() < end_s and self.changes and time.monotonic() - self.changes[-1][0] < 6:
             time.sleep(0.2)
 
@@ -188,8 +188,9 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, request,
     with watched.down:
         disk = tmp_path if few else request.getfixturevalue("frozen_disk")
         watched.start(disk)
-        watched.until(lambda: watched.step() > 60, 180, "the job runs")
-        watched.quiet()
+        watched.until(lambda: watched.step() > (30 if few else 60), 180, "the job runs")
+        calm_s = 3.0 if few else 25.0
+        watched.quiet(calm_s)
 
         @contextlib.contextmanager
         def delay() -> Iterator[None]:
@@ -273,7 +274,7 @@ def test_faults_of_a_running_job_are_named(namespace_cluster, tmp_path, request,
                     print(f"{fault.__name__}: {code} {subject} after {at_s - begin_s:.1f} s, {steps} steps")
             if fault not in (starve, kill):
                 with contextlib.suppress(AssertionError):
-                    watched.quiet()
+                    watched.quiet(calm_s)
         assert missed == []
 
 
