@@ -60,7 +60,7 @@ def mpi_times(op: str, wires: Wires, sizes: Floats, algorithm: str | None = None
     which = np.minimum(np.searchsorted(limits, sizes), len(found) - 1)
     costs = [way.cost(sizes) for way in found]
     least = np.inf
-    totals = []
+    totals: list[Floats] = []
     for at in reversed(range(len(found))):
         totals.insert(0, np.minimum(costs[at].total_s, least))
         if at:
