@@ -69,6 +69,11 @@ class Wires:
         """All of them."""
         return self.per_node * self.nodes
 
+    @property
+    def is_even(self) -> bool:
+        """Whether the number of ranks is a power of two."""
+        return self.ranks & (self.ranks - 1) == 0
+
     def inside(self) -> Wires:
         """The ranks of one node among themselves."""
         return replace(self, nodes=1)
@@ -99,8 +104,11 @@ class Wires:
         return 0 if self.nodes == 1 else min(distance, self.per_node)
 
     def swap(self, distance: int) -> int:
-        """The same where the partner's number differs in one bit."""
-        aligned = distance < self.per_node and self.per_node % (2 * distance) == 0
+        """The same where the partner's number differs in one bit.
+
+        Where some ranks sit out, those that go on are numbered anew and no longer fill nodes.
+        """
+        aligned = self.is_even and distance < self.per_node
         return 0 if aligned else self.shift(distance)
 
 
@@ -152,11 +160,12 @@ def _none(size: Floats) -> Cost:
 
 def _folded(w: Wires, size: Floats, *, adds: bool, back: Floats | None) -> Cost:
     """What a number of ranks that is no power of two costs: some send all to a neighbour, which answers."""
-    if w.ranks & (w.ranks - 1) == 0:
+    if w.is_even:
         return _none(size)
-    out = w.step(size, w.swap(1))
+    flows = w.shift(1) if w.per_node % 2 else 0
+    out = w.step(size, flows)
     if back is not None:
-        out = out.then(w.step(back, w.swap(1)))
+        out = out.then(w.step(back, flows))
     return out.then(w.added(size)) if adds else out
 
 

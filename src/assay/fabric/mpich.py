@@ -77,7 +77,7 @@ def mpi_times(op: str, wires: Wires, sizes: Floats, algorithm: str | None = None
 def ways(op: str, wires: Wires) -> list[Way]:
     """What MPICH does, from small messages to large; the last has no limit."""
     if op not in _BY_NODE or wires.per_node == 1 or wires.nodes == 1:
-        return [_flat(op, wires, name, limit) for limit, name in _changes(op, wires.ranks)]
+        return [_flat(op, wires, name, limit) for limit, name in _changes(op, wires)]
     parts = [ways(part, wires.inside() if near else wires.leaders()) for part, near in _BY_NODE[op]]
     leading = next(at for at, (_, near) in enumerate(_BY_NODE[op]) if not near)
     limits = {way.limit_bytes for part in parts for way in part}
@@ -116,9 +116,9 @@ def _flat(op: str, wires: Wires, name: str, limit_bytes: float) -> Way:
     )
 
 
-def _changes(op: str, ranks: int) -> list[tuple[float, str]]:
+def _changes(op: str, wires: Wires) -> list[tuple[float, str]]:
     """Up to how many bytes which algorithm, for ranks that are all alike."""
-    even = ranks & (ranks - 1) == 0
+    ranks, even = wires.ranks, wires.is_even
     if op == "broadcast":
         if ranks < 8:
             return [(np.inf, "BINOMIAL")]
