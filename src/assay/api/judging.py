@@ -39,6 +39,7 @@ from assay.judge.lint import lint_profile, require_sound
 from assay.judge.odd import find_odd
 from assay.judge.retested import without_retests
 from assay.judge.soak import find_soaked
+from assay.judge.groups import find_slow_groups
 from assay.judge.transport import attest
 from assay.judge.verdicts import judge as judge_readings
 from assay.predict.local import predict_training
@@ -233,7 +234,9 @@ def _assess(
     aggregated = everything.aggregated()
     short = shortfalls(promised, aggregated, datasheet, quantity)
     fleet = find_fleet(measured, gathered.facts)
+    named = {(finding.code, finding.subject) for finding in fleet.findings}
     findings: tuple[Finding, ...] = (
+        *(f for f in find_slow_groups(measured) if (f.code, f.subject) not in named),
         *retests.settle((*fleet.findings, *find_odd(measured, events, told=fleet.families)), measured),
         *soaked.findings,
         *carried.findings,

@@ -129,6 +129,7 @@ _CPU: dict[str, Settings] = {
         "pings": _levels(100, 400, 1000),
         "budget_s": _levels(0.4, 1.0, 3.0),
     },
+    "groups": {"sizes": [4 * MiB], "budget_s": _levels(0.3, 1.0, 3.0)},
     "collectives": {
         "ops": _OPS,
         "sizes": _levels(
@@ -206,6 +207,10 @@ _GPU: dict[str, Settings] = {
         "bytes": 256 * MiB,
         "iterations": _levels(20, 60, 200),
         "pings": _levels(200, 1000, 3000),
+        "budget_s": _levels(0.4, 1.0, 3.0),
+    },
+    "groups": {
+        "sizes": _levels([256 * MiB], [256 * MiB, 1 * GiB], [1 * MiB, 256 * MiB, 1 * GiB]),
         "budget_s": _levels(0.4, 1.0, 3.0),
     },
     "collectives": {

@@ -11,6 +11,7 @@ ORDER = (
     "peer",
     "pairs",
     "pairs_alone",
+    "groups",
     "collectives",
     "clock",
     "storage",
