@@ -12,7 +12,6 @@ import pytest
 
 from conftest import SOURCE, clocks, findings
 
-
 GROUPS = "leaf.all_reduce.busbw"
 
 
@@ -72,4 +71,6 @@ def test_a_slow_leaf_of_two_is_named_below_the_hosts_file_s_leaves(namespace_clu
     answer = json.loads(done.stdout)
     assert findings(answer, "LEAF_SLOW", "LINK_CONTENTION") == [("LEAF_SLOW", f"group:{slow}")]
     loads = {(r["subject"], r["recipe"]["load"]) for r in answer["readings"] if r["quantity"] == GROUPS}
-    assert loads == {(f"group:{leaf}", load) for leaf in leaves.values() for load in ("alone", "side_by_side")}
+    assert loads == {
+        (f"group:{leaf}", load) for leaf in leaves.values() for load in ("alone", "side_by_side")
+    }

@@ -35,11 +35,11 @@ from assay.judge.corruption import find_corruption
 from assay.judge.environment import environment_findings
 from assay.judge.families import Measured, gather
 from assay.judge.fleet import find_fleet
+from assay.judge.groups import find_slow_groups
 from assay.judge.lint import lint_profile, require_sound
 from assay.judge.odd import find_odd
 from assay.judge.retested import without_retests
 from assay.judge.soak import find_soaked
-from assay.judge.groups import find_slow_groups
 from assay.judge.transport import attest
 from assay.judge.verdicts import judge as judge_readings
 from assay.predict.local import predict_training

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from assay.measure.nccl_environment import CHOICES, log_environment
 from assay.measure.nursery import Nursery
 from assay.store.append import set_aside_torn_tail, torn_tail
 
@@ -247,6 +248,10 @@ class LocalCrew:
                 log = self._folder / "logs" / f"{spec['benchmark']}-{spec['replicate']}-rank-{rank:04d}.log"
                 self._logs.append(log)
                 env = worker_environment(here[rank].address, spec["threads"][place])
+                if spec["backend"] == "nccl":
+                    told = log.with_suffix(".nccl")
+                    self._logs.append(told)
+                    env |= log_environment(os.environ, told, every_call=spec["benchmark"] == CHOICES)
                 if self._nursery and not spec["from_nothing"]:
                     self._processes[rank] = self._nursery.start(path, place, log, env)
                 else:
@@ -269,8 +274,10 @@ class LocalCrew:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        sound = all(process.poll() == 0 for process in self._processes.values())
         for log in self._logs:
-            if log.exists() and log.stat().st_size == 0:
+            # What NCCL logs of a task that ended well has been read; of another it may tell why.
+            if log.exists() and (log.stat().st_size == 0 or (sound and log.suffix == ".nccl")):
                 log.unlink()
         shutil.rmtree(self._folder / "scratch", ignore_errors=True)
         if self._scratch:

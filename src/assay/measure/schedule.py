@@ -65,6 +65,7 @@ _SECONDS: dict[str, Callable[[Mapping[str, Any], Extent], float]] = {
     "pairs": lambda s, e: _rounds(e.nodes) * 4 * s["budget_s"],
     "pairs_alone": lambda s, e: len(s["pairs"]) * 4 * s["budget_s"],
     "groups": lambda s, e: (1 + _groups(s)) * len(s["sizes"]) * 2 * s["budget_s"],
+    "choices": lambda s, e: len(s["ops"]) * len(s["sizes"]) * 0.2,
     "collectives": lambda s, e: len(s["ops"]) * len(s["sizes"]) * 3 * s["budget_s"],
     "clock": lambda s, e: s["drift_s"] + e.ranks * s["exchanges"] * 2e-4,
     "storage": lambda s, e: 8 * s["runtime_s"],

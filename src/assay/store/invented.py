@@ -281,7 +281,12 @@ def _leaves(layout: Layout, figures: Mapping[str, float]) -> Iterator[Series]:
             benchmark="groups",
             unit="s",
             recipe=Recipe.of(
-                bytes=message_bytes, ranks=ranks, dtype="fp32", transport="nccl", method="pipelined", load=load
+                bytes=message_bytes,
+                ranks=ranks,
+                dtype="fp32",
+                transport="nccl",
+                method="pipelined",
+                load=load,
             ),
             subjects=tuple(Subject("group", f"leaf{leaf}") for leaf in range(count)),
             ranks=np.arange(count) * ranks,

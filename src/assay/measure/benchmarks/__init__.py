@@ -12,6 +12,7 @@ ORDER = (
     "pairs",
     "pairs_alone",
     "groups",
+    "choices",
     "collectives",
     "clock",
     "storage",

@@ -78,7 +78,7 @@ def _sizes_done(context: Context, op: str) -> Iterator[int]:
         )
     call_s, floor = 0.0, _LATENCY_BOUND_BYTES
     for size in sorted(sizes):
-        reason = _obstacle(context, op, size, call_s=call_s * max(1.0, size / floor))
+        reason = obstacle(context, op, size, call_s=call_s * max(1.0, size / floor))
         if reason:
             _missing(context, op, {"bytes": size}, reason)
             continue
@@ -297,7 +297,7 @@ def _unsupported(context: Context, op: str) -> str | None:
     return reason
 
 
-def _obstacle(context: Context, op: str, size: int, *, call_s: float) -> str | None:
+def obstacle(context: Context, op: str, size: int, *, call_s: float) -> str | None:
     """Why this size cannot be measured, or None. The same on every rank.
 
     `call_s` is what a call would take at the pace of the size before.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from assay.domain.subject import leaf_group
 from assay.measure.benchmarks.collectives import Pipelined, pipelined
-from assay.measure.context import Context
+from assay.measure.context import Context, RecipeParam
 from assay.measure.operations import ITEM_BYTES, AllReduce
 from assay.measure.registry import benchmark
 
@@ -90,7 +90,7 @@ def _measure(context: Context, within: Context | None, size: int, *, load: str) 
     context.require_everywhere(right, f"all_reduce of {size} B below one leaf gave a wrong result")
     if within is None or measured is None or within.rank:
         return
-    recipe = {
+    recipe: dict[str, RecipeParam] = {
         "bytes": size,
         "ranks": within.world,
         "dtype": "fp32",
