@@ -23,6 +23,8 @@ from assay.store.append import set_aside_torn_tail, torn_tail
 WORKER = (sys.executable, "-m", "assay.measure.worker")
 #: What a launcher tells its processes; workers make a group of their own and must not follow it.
 _OF_LAUNCHERS = ("TORCHELASTIC_", "SLURM_", "OMPI_", "PMI", "MASTER_", "GROUP_", "ROLE_")
+#: Where in the network Slurm has this node, which is no part of the group.
+_OF_PLACE = ("SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN")
 _OF_LAUNCHERS_WHOLE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
@@ -315,7 +317,7 @@ def worker_environment(address: str, threads: int) -> dict[str, str]:
     env = {
         name: value
         for name, value in os.environ.items()
-        if name not in _OF_LAUNCHERS_WHOLE and not name.startswith(_OF_LAUNCHERS)
+        if name in _OF_PLACE or not (name in _OF_LAUNCHERS_WHOLE or name.startswith(_OF_LAUNCHERS))
     }
     env["OMP_NUM_THREADS"] = str(threads)
     env["PYTHONPATH"] = os.pathsep.join(
