@@ -5,7 +5,6 @@ import pytest
 from assay.api.leaves import find_leaves
 from assay.domain.fact import Fact
 from assay.domain.subject import Subject
-from assay.errors import InputError
 from assay.measure.crew import Machine, world_of
 
 
@@ -53,9 +52,3 @@ def test_without_any_record_blocks_of_consecutive_nodes(count, blocks):
     sizes = [list(found.of.values()).count(f"block{at}") for at in range(blocks)]
     assert sum(sizes) == count
     assert max(sizes) - min(sizes) <= 1
-
-
-def test_a_hosts_line_of_four_words_is_refused_with_its_place(tmp_path):
-    (tmp_path / "hosts").write_text("n0 10.0.0.0 s1 extra\n")
-    with pytest.raises(InputError, match="has 4 words"):
-        find_leaves(FOUR, hosts=tmp_path / "hosts")
