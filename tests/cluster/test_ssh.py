@@ -73,3 +73,19 @@ def test_a_slow_leaf_of_two_is_named_below_the_hosts_file_s_leaves(namespace_clu
     assert loads == {
         (f"group:{leaf}", load) for leaf in leaves.values() for load in ("alone", "side_by_side")
     }
+
+
+@pytest.mark.cluster
+def test_without_leaves_on_record_clean_blocks_are_compared_and_none_is_named(namespace_cluster, tmp_path):
+    words = ("--only", "groups", "--restarts", 2, "--json")
+    done = qualify(namespace_cluster, tmp_path, namespace_cluster.names, *words)
+    assert done.stdout, done.stderr
+    answer = json.loads(done.stdout)
+    assert findings(answer, "LEAF_SLOW", "LINK_CONTENTION") == []
+    assert {r["subject"] for r in answer["readings"] if r["quantity"] == GROUPS} == {
+        "group:block0",
+        "group:block1",
+    }
+    lines = "".join(file.read_text() for file in (tmp_path / "run").glob("rank-*.jsonl"))
+    assert lines.count('"group.block"') == 4
+    assert "no leaf is on record" in lines
