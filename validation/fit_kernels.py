@@ -39,9 +39,11 @@ GROUPS = (
     (("b200", "gb200"), ("bf16", "fp8", "fp8-block", "nvfp4")),
     (("b300", "gb300"), ("bf16", "fp8", "fp8-block", "nvfp4")),
     (("l40s",), ("bf16", "fp8", "fp8-block")),
+    (("rtx-pro-6000-server",), ("bf16", "fp8", "fp8-block", "nvfp4")),
 )
 TABLES = {"a100-sxm-80gb": "a100_sxm", "h100-sxm": "h100_sxm", "h200-sxm": "h200_sxm", "b200": "b200_sxm"}
 TABLES |= {"gb200": "gb200", "b300": "b300_sxm", "gb300": "gb300", "l40s": "l40s"}
+TABLES["rtx-pro-6000-server"] = "rtx_pro_6000_server"
 DTYPES = {"bf16": "bfloat16", "fp8": "fp8", "fp8-block": "fp8_block", "nvfp4": "nvfp4"}
 
 

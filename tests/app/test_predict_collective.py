@@ -40,6 +40,15 @@ def test_a_curve_is_one_json_object_with_the_promised_keys() -> None:
         assert point["time_s"]["low"] <= point["time_s"]["value"] <= point["time_s"]["high"]
 
 
+def test_mpi_shows_its_algorithm_and_that_nothing_was_measured() -> None:
+    words = ("--cluster", "dgx-h100", "--nodes", "4", "--library", "mpi", "--bytes", "8,1Mi", "--json")
+    answer = json.loads(run(collective, *words).output)
+    assert answer["library"] == "mpi"
+    assert answer["extrapolated"] == ["mpi"]
+    ways = [f"{point['algorithm']}/{point['protocol']}" for point in answer["points"]]
+    assert ways == ["DOUBLING/SMP", "RABENSEIFNER/SMP"]
+
+
 def test_a_topology_file_stands_for_the_node() -> None:
     file = str(VALIDATION / "nccl_choices" / "dgxa100.xml")
     shown = run(collective, "--cluster", file, "--nodes", "2", "--bytes", "1Gi").output

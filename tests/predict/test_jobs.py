@@ -170,6 +170,21 @@ def test_a_faulty_job_file_is_told_with_its_line(old, new, words):
     assert "mine.yaml:" in str(fault.value)
 
 
+def test_a_job_says_what_moves_its_messages(tmp_path):
+    file = tmp_path / "mine.yaml"
+    steps = {}
+    for library in ("nccl", "mpi"):
+        reducing = "  - {name: sum, kind: reduce, bytes: '8'}\nmemory:"
+        file.write_text(FILE.replace("memory:", reducing) + f"library: {library}\n")
+        done = predict_named_job("dgx-h100", 4, str(file), ())
+        steps[library] = done.prediction.breakdown_s["sum"]
+    # Doubling: three steps in the node up and three down, two between nodes at 1.3 µs.
+    assert steps["mpi"] == pytest.approx(6 * 0.6e-6 + 2 * 1.3e-6, rel=0.01)
+    assert steps["nccl"] > steps["mpi"]
+    with pytest.raises(AssayError, match="nccl"):
+        load_job(FILE + "library: ncll\n", "mine.yaml")
+
+
 def test_a_job_file_of_ones_own_is_predicted(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text(FILE)

@@ -13,7 +13,7 @@ from assay.errors import InputError
 from assay.predict.kernels import attention_rates, attention_time_s, fit_error, gemm_rates, gemm_time_s
 from assay.predict.validate_kernels import GEMM_NEEDS, validate_kernels
 
-DEVICES = ["a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200", "gb200", "gb300", "l40s"]
+DEVICES = ["a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200", "gb200", "gb300", "l40s", "rtx-pro-6000-server"]
 sides = st.integers(1, 20000)
 
 
@@ -95,6 +95,15 @@ def test_gemm_error_on_the_carried_table(device: str) -> None:
             assert score.median_abs_error_frac < 0.07, name
             assert score.p90_abs_error_frac is not None
             assert score.p90_abs_error_frac < 0.18, name
+
+
+def test_the_rows_of_the_rtx_pro_6000_are_scored_as_stated() -> None:
+    found = validate_kernels(carried("kernels", "gemm_rtx_pro_6000_server.csv.gz", GEMM_NEEDS))
+    for dtype in ("bf16", "fp8", "fp8-block", "nvfp4"):
+        score = found.groups[f"gemm rtx-pro-6000-server {dtype}"]
+        assert score.skipped == 0
+        said = fit_error(gpu("rtx-pro-6000-server"), dtype)
+        assert (score.median_abs_error_frac, score.p90_abs_error_frac) == pytest.approx(said, abs=0.005)
 
 
 def test_a_row_that_cannot_be_predicted_says_why() -> None:

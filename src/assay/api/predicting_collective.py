@@ -60,7 +60,8 @@ def predict_collective(options: CollectiveOptions) -> PredictedCollective:
     measured = _measured(options.measured, options.op, width * nodes) if options.measured else {}
     sizes = options.sizes or tuple(sorted(measured)) or tuple(2**power for power in range(3, 35))
     times = collective_time(cluster, options.op, sizes, Placement.of(width, nodes), options=options.library)
-    told = cluster.calibration is not None and times.op in COLLECTIVES
+    # A run is measured with NCCL, RCCL or Gloo, which says nothing of an MPI.
+    told = cluster.calibration is not None and times.op in COLLECTIVES and options.library.library != "mpi"
     return PredictedCollective(
         cluster=cluster,
         times=_as_measured(times, cluster, width) if told else times,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from assay.api.clusters import read_cluster
@@ -13,6 +14,7 @@ from assay.codec.job import load_job, parameter_value
 from assay.domain.cluster import Cluster
 from assay.domain.job import Job, PublishedRun
 from assay.errors import InputError, unknown_name
+from assay.fabric.collective import Options
 from assay.fabric.failures.impact import Conditions, Impact, impact
 from assay.predict.fabric_network import FabricNetwork
 from assay.predict.impaired import ImpairedNetwork
@@ -53,7 +55,7 @@ def predict_named_job(
     found, values = read_job(workload, said)
     built = read_cluster(system).of(nodes)
     grows = any(parameter.grows for parameter in found.parameters)
-    network = network_of(built)
+    network = network_of(built, found.library)
     harm = impact(built, conditions) if conditions is not None and conditions.any else None
     healthy = predict_job(found, built, values, network)
     result = healthy
@@ -61,19 +63,22 @@ def predict_named_job(
         result = predict_job(
             found, built, values, ImpairedNetwork(network, harm.slowdown), gpu_part=harm.gpu_part
         )
+    networks = partial(network_of, library=found.library)
     return PredictedJob(
         cluster=built,
         prediction=result,
         impact=harm,
         healthy_s=None if harm is None else healthy.step_s,
-        strong=scaling(found, built, values, network_of, weak=False),
-        weak=scaling(found, built, values, network_of, weak=True) if grows else (),
+        strong=scaling(found, built, values, networks, weak=False),
+        weak=scaling(found, built, values, networks, weak=True) if grows else (),
         published=tuple((run, _modelled_s(found, run)) for run in found.published),
     )
 
 
-def network_of(cluster: Cluster) -> Network:
-    """The fabric's model; rings over plain links where NCCL has none for the node."""
+def network_of(cluster: Cluster, library: str = "nccl") -> Network:
+    """The fabric's model of a library; rings over plain links where NCCL has none for the node."""
+    if library != "nccl":
+        return FabricNetwork(cluster, Options(library=library))
     gpu = cluster.node.gpu
     return FabricNetwork(cluster) if gpu is not None and gpu.vendor == "NVIDIA" else LinkNetwork.of(cluster)
 
@@ -99,4 +104,4 @@ def _modelled_s(found: Job, run: PublishedRun) -> float | None:
     system = read_cluster(run.cluster)
     cluster = system.of(-(-run.gpus // len(system.node.gpus)))
     values: Mapping[str, float] = settings(found, _values(found, run.set.split(",") if run.set else []))
-    return predict_job(found, cluster, values, network_of(cluster)).step_s
+    return predict_job(found, cluster, values, network_of(cluster, found.library)).step_s

@@ -58,12 +58,14 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     metavar="FILE",
     help="An nccl-tests file to set beside the prediction.",
 )
-@click.option("--library", type=click.Choice(["nccl", "rccl", "gloo"]), default="nccl", show_default=True)
+@click.option(
+    "--library", type=click.Choice(["nccl", "rccl", "gloo", "mpi"]), default="nccl", show_default=True
+)
 @click.option("--nccl", default="2.27", show_default=True, metavar="VERSION", help="NCCL's version.")
 @click.option("--sharp/--no-sharp", default=None, help="Add up in InfiniBand switches.")
 @click.option("--nvls/--no-nvls", default=None, help="Add up in NVSwitches.")
 @click.option("--adaptive/--no-adaptive", default=None, help="Adaptive routing.")
-@click.option("--algorithm", default=None, help="Force RING, TREE, NVLS, …")
+@click.option("--algorithm", default=None, help="Force RING, TREE, NVLS, RABENSEIFNER, …")
 @failing
 @click.option(
     "--jitter", default="0 s", show_default=True, metavar="TIME", help="Most that a message is late."
@@ -119,7 +121,7 @@ def collective(
             measured=measured,
         )
     )
-    said = f"{library} {nccl}"
+    said = f"{library} {nccl}" if library in ("nccl", "rccl") else library
     answer = _answer(done, said)
     if html:
         from assay.api.pages import write_collective_page

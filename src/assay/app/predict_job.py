@@ -37,6 +37,7 @@ def _answer(done: PredictedJob) -> dict[str, object]:
         "nodes": p.nodes,
         "gpus": p.ranks,
         "workload": p.job.id,
+        "library": p.job.library,
         "parameters": dict(p.values),
         "step_time_s": {"value": p.step_s, "low": p.step_s * RANGE[0], "high": p.step_s * RANGE[1]},
         "breakdown": p.breakdown_s,

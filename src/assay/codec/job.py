@@ -58,6 +58,7 @@ class _JobText(FileModel):
     derived: dict[str, str] = Field(default_factory=dict)
     phases: list[_PhaseText]
     memory: dict[str, str]
+    library: str = "nccl"
     published: list[_PublishedText] = Field(default_factory=list)
 
 
@@ -96,6 +97,7 @@ def load_job(source: Path | str, name: str | None = None) -> Job:
             phases=tuple(phases),
             memory=tuple(text.memory.items()),
             published=tuple(published),
+            library=text.library,
         )
 
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from assay.errors import InputError
+from assay.errors import InputError, unknown_name
+
+#: What moves a job's messages.
+LIBRARIES = ("nccl", "rccl", "gloo", "mpi")
 
 #: What a phase does, and the formula that says how much.
 KINDS = {
@@ -86,7 +89,10 @@ class PublishedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A named job: parameters, names derived from them in order, phases, and what a rank holds in memory."""
+    """A named job: parameters, names derived from them in order, phases, and what a rank holds in memory.
+
+    `library` moves its messages: one of LIBRARIES.
+    """
 
     id: str
     name: str
@@ -97,8 +103,11 @@ class Job:
     phases: tuple[Phase, ...]
     memory: tuple[tuple[str, str], ...]
     published: tuple[PublishedRun, ...] = ()
+    library: str = "nccl"
 
     def __post_init__(self) -> None:
+        if self.library not in LIBRARIES:
+            raise unknown_name("library", self.library, LIBRARIES)
         names = [p.name for p in self.parameters] + [name for name, _ in self.derived]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

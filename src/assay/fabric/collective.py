@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from assay.domain.cluster import Cluster
+from assay.domain.job import LIBRARIES
 from assay.errors import InputError, unknown_name
 from assay.fabric.curve import Curve, counts_at, curve
 from assay.fabric.gloo import gloo_time_s
+from assay.fabric.mpi import RANGE, wires_of
+from assay.fabric.mpich import mpi_times
 from assay.fabric.operations import busbw_factor, operation
 from assay.fabric.parameters import Parameters, shipped
 from assay.fabric.placement import Placement
@@ -22,8 +25,6 @@ from assay.fabric.situation import Ground, ground
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Words = NDArray[np.str_]
-
-LIBRARIES = ("nccl", "rccl", "gloo")
 
 #: Types that an NVSwitch or SHARP cannot add up.
 _NOT_ADDED = re.compile(r"\b(u?int8|f8\w*|fp8\w*|float8\w*)\b")
@@ -39,8 +40,9 @@ class Options:
     """What is switched on. None for `sharp`, `nvls`, `adaptive_routing`: as library and fabric have it.
 
     `nccl` is the version. NVLS and SHARP cannot add every type: `reduces_in_switch` is False for int8, fp8.
-    `algorithm` forces one of NCCL's. `launcher` says what drives the GPUs: "graph" costs the host nothing,
-    "thread" is one process for all GPUs of a node (nccl-tests -g), "torch" a call from Python each time.
+    `algorithm` forces one of the library's. `launcher` says what drives the GPUs: "graph" costs the host
+    nothing, "thread" is one process for all GPUs of a node (nccl-tests -g), "torch" a call from Python each
+    time.
     """
 
     library: str = "nccl"
@@ -218,6 +220,9 @@ class _Answer:
             self.low[here], self.high[here] = self.time[here] * 0.5, self.time[here] * 2.0
             self.algorithm[here], self.bound_by[here] = "RING", "nic"
             return
+        if options.library == "mpi":
+            self._fill_mpi(cluster, op, sizes, here, kind, options.algorithm)
+            return
         found, floor_s, slowdown = _curve_of(cluster, op, kind, options, parameters)
         time, index = found.at(sizes)
         nic = found.bound_by[index] == "nic"
@@ -227,6 +232,23 @@ class _Answer:
         self.algorithm[here], self.protocol[here] = found.algorithm[index], found.protocol[index]
         self.bound_by[here] = np.where(time < 2 * floor_s, "host", found.bound_by[index])
         self.extrapolated.update(found.unknown)
+
+    def _fill_mpi(
+        self,
+        cluster: Cluster,
+        op: str,
+        sizes: Floats,
+        here: NDArray[np.bool_],
+        kind: _Kind,
+        algorithm: str | None,
+    ) -> None:
+        wires = wires_of(cluster, _in_domain(kind), kind.stride, kind.domains, kind.share)
+        found = mpi_times(op, wires, sizes, algorithm)
+        self.time[here] = found.time_s
+        self.low[here], self.high[here] = found.time_s * RANGE[0], found.time_s * RANGE[1]
+        self.algorithm[here], self.protocol[here] = found.algorithm, found.protocol
+        self.bound_by[here] = found.bound_by
+        self.extrapolated.add("mpi")
 
 
 def _curve_of(
@@ -243,12 +265,17 @@ def _curve_of(
     return found, floor, slowdown
 
 
+def _in_domain(kind: _Kind) -> int:
+    """Ranks in one NVLink domain."""
+    return max(1, kind.per_node * kind.nodes // kind.domains)
+
+
 def _ground_of(cluster: Cluster, kind: _Kind, options: Options) -> Ground:
     """What the group stands on; an NVLink domain of several nodes counts as one."""
     in_switch, leaves = options.reduces_in_switch, kind.domains > 1
     return ground(
         cluster,
-        max(1, kind.per_node * kind.nodes // kind.domains),
+        _in_domain(kind),
         kind.stride,
         inter=leaves,
         nccl=options.nccl,

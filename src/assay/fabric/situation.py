@@ -67,7 +67,7 @@ def ground(
     situation = Situation.of(
         node, graphs, per_node=per_node, inter=inter, version=nccl, nvls=nvls, collnet=collnet
     )
-    link, link_Bps = _link(node, seats)
+    link, link_Bps = link_of(node, seats)
     fabric = cluster.fabric
     nic_Bps = node.nic_Bps * cluster.domain_nodes
     if fabric is not None and fabric.node_Bps is not None:
@@ -87,7 +87,7 @@ def ground(
     )
 
 
-def _link(node: Node, seats: tuple[int, ...]) -> tuple[str, float]:
+def link_of(node: Node, seats: tuple[int, ...]) -> tuple[str, float]:
     """The kind of link between the GPUs on `seats`, and what the poorest of them can send to the others."""
     each = (
         node.gpu.link_Bps

@@ -206,7 +206,7 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=1.51,
     ),
     ("blackwell-rtx", "bf16"): GemmFit(
-        rate_frac=0.847,
+        rate_frac=0.912,
         small_tile_loss=0.0255,
         ramp_k=41.5,
         launch_s=5e-07,
@@ -219,7 +219,7 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=0.0,
     ),
     ("blackwell-rtx", "fp8"): GemmFit(
-        rate_frac=0.779,
+        rate_frac=0.839,
         small_tile_loss=0.149,
         ramp_k=135.0,
         launch_s=1.06e-05,
@@ -232,7 +232,7 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=1.9,
     ),
     ("blackwell-rtx", "fp8-block"): GemmFit(
-        rate_frac=0.697,
+        rate_frac=0.751,
         small_tile_loss=0.001,
         ramp_k=800.0,
         launch_s=1.84e-05,
@@ -245,7 +245,7 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=5.27,
     ),
     ("blackwell-rtx", "nvfp4"): GemmFit(
-        rate_frac=0.745,
+        rate_frac=0.802,
         small_tile_loss=0.203,
         ramp_k=1.02,
         launch_s=3.13e-06,
