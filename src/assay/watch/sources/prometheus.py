@@ -25,7 +25,7 @@ from assay.watch.sources.asking import Asking
 #: dcgm-exporter's word for "no value".
 _BLANK = 9.2e18
 #: How often it is asked again for what other exporters may have begun to tell.
-_LOOK_AGAIN_S = 60.0
+LOOK_AGAIN_S = 60.0
 _OWN = {metric.exported: metric for metric in METRICS}
 
 
@@ -79,13 +79,20 @@ def _vector(body: object, url: str) -> Iterator[Series]:
 class PrometheusSource(Asking):
     """All metrics of all nodes, every `every_s`."""
 
-    def __init__(self, server: Prometheus, *, every_s: float = 15.0, host_label: str = "instance") -> None:
+    def __init__(
+        self,
+        server: Prometheus,
+        *,
+        every_s: float = 15.0,
+        host_label: str = "instance",
+        look_again_s: float = LOOK_AGAIN_S,
+    ) -> None:
         self._server, self._host_label = server, host_label
         self._subjects: dict[tuple[Subject, ...], tuple[Subject, ...]] = {}
         self._placed: dict[Subject, str] = {}
         self._known: dict[tuple[str, frozenset[tuple[str, str]]], Subject] = {}
         self._other: dict[str, str | None] = {}
-        self._look_s = -math.inf
+        self._look_s, self._look_again_s = -math.inf, look_again_s
         super().__init__(server.url, self._ask, every_s=every_s)
 
     def _ask(self) -> Iterator[Item]:
@@ -124,7 +131,7 @@ class PrometheusSource(Asking):
 
     def _others(self, metric: Metric) -> list[Series]:
         """The same from the exporters that users already run; which one tells it is remembered."""
-        if time.monotonic() - self._look_s > _LOOK_AGAIN_S:
+        if time.monotonic() - self._look_s > self._look_again_s:
             self._look_s = time.monotonic()
             self._other.clear()
         if metric.name in self._other:
