@@ -180,6 +180,10 @@ def test_a_job_is_followed_through_the_programs_and_a_silent_slurm_is_an_event(s
 
     try:
         until(lambda: heard("job_started"))
+        (slurm / "job").write_text(
+            JOB.format(state="PENDING", reason="BeginTime", restarts=1, code="0:0", nodes="(null)")
+        )
+        until(lambda: heard("job_requeued"))
         (slurm / "node").write_text(NODE.format(name="n3", state="DOWN*", reason=" Reason=Not responding"))
         assert until(lambda: heard("node_down")).text == "Not responding"
         (slurm / "job").rename(slurm / "away")

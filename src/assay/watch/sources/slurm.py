@@ -31,7 +31,7 @@ class SlurmStates:
     _drained: set[str] = field(default_factory=set)
 
     def take_job(self, now: JobState, now_s: float) -> Iterator[Event]:
-        """job_started, job_requeued, job_ended, and rank-free places of its nodes."""
+        """job_started, job_requeued, and job_ended with `ok`, `state` and `code`."""
         before, self.job = self.job, now
         ran = before is not None and before.runs
         again = before is not None and now.restarts > before.restarts
@@ -82,13 +82,16 @@ class SlurmSource(Asking):
 
     def __init__(self, job: str, *, every_s: float = 5.0, run: Run | None = None) -> None:
         self._job, self._states, self._run_program = job, SlurmStates(), run or ask_slurm
+        #: Those of its last run: a job that is requeued has none, and just then they matter.
+        self._nodes: tuple[str, ...] = ()
         super().__init__(_SOURCE, self._ask, every_s=every_s)
 
     def _ask(self) -> Iterator[Event]:
         now = self._job_now()
         yield from self._states.take_job(now, time.time())
-        if now.nodes:
-            text = self._run_program(("scontrol", "show", "node", "-o", ",".join(now.nodes)))
+        self._nodes = now.nodes or self._nodes
+        if self._nodes:
+            text = self._run_program(("scontrol", "show", "node", "-o", ",".join(self._nodes)))
             yield from self._states.take_nodes(list(read_nodes(text.splitlines())), time.time())
 
     def _job_now(self) -> JobState:
