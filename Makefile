@@ -23,7 +23,7 @@ qualify: $(VENV)/.measure
 	case $$code in 0|1|3) echo "verdict exit code: $$code";; *) exit $$code;; esac
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder --durations=15
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

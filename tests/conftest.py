@@ -22,16 +22,17 @@ settings.register_profile(
 settings.load_profile("assay")
 
 
-#: Folders whose tests start real ranks: one after another, in one process, so that they have cores to run on.
-_RANKS = ("app", "measure", "cluster", "testbed")
+#: Folders whose tests start real ranks, which mostly wait: each folder's one after another, in one process.
+_RANKS = ("app", "cluster", "measure", "testbed")
 
 
 class FilesAndRanks(LoadScopeScheduling):
-    """A file is run by one process; all files whose tests start real ranks by the same one."""
+    """A process takes one file after another; a folder of real ranks counts as one file."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "ranks" if file.split("/")[-2] in _RANKS else file
+        folder = file.split("/")[-2]
+        return folder if folder in _RANKS else file
 
 
 def pytest_xdist_make_scheduler(config, log):

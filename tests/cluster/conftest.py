@@ -1,104 +1,24 @@
-"""Runs `assay qualify` as a job over the namespace cluster: one rank a host, each with a disk of its own."""
+"""The namespace cluster, a job on it, and a victim drawn from a printed seed."""
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "testbed"))
 
 from cluster_fixtures import namespace_cluster, standing_cluster
+from cluster_job import Job
 
 from cluster import Cluster
 
 __all__ = ["namespace_cluster", "standing_cluster"]
-
-SOURCE = Path(__file__).resolve().parents[2] / "src"
-
-
-@dataclass
-class Job:
-    """One process per host, started as srun would, but by hand."""
-
-    cluster: Cluster
-    folder: Path
-    processes: dict[int, subprocess.Popen[str]] = field(default_factory=dict)
-
-    def run_of(self, rank: int) -> Path:
-        """The run folder on that rank's own disk."""
-        return self.folder / f"disk{rank}" / "run"
-
-    def start(
-        self,
-        *words: object,
-        ranks: list[int] | None = None,
-        before: Mapping[int, list[str]] | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> None:
-        """Start `assay qualify` with these words on every host, or only as the given ranks."""
-        world = self.cluster.hosts
-        for rank in range(world) if ranks is None else ranks:
-            self.run_of(rank).parent.mkdir(parents=True, exist_ok=True)
-            place = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": 0}
-            master = {"MASTER_ADDR": self.cluster.address("h0"), "MASTER_PORT": 29500}
-            source = {"PYTHONPATH": SOURCE, "COLUMNS": 80}
-            command = [sys.executable, "-m", "assay", "qualify", *words, "--out", self.run_of(rank)]
-            out, err = self.folder / f"out{rank}", self.folder / f"err{rank}"
-            with out.open("w") as stdout, err.open("w") as stderr:
-                self.processes[rank] = self.cluster.start(
-                    f"h{rank}",
-                    [*(before or {}).get(rank, []), *command],
-                    env={k: str(v) for k, v in {**place, **master, **source, **(env or {})}.items()},
-                    stdout=stdout,
-                    stderr=stderr,
-                )
-
-    def wait(self, *, within_s: float = 240.0, but: tuple[int, ...] = ()) -> dict[int, int]:
-        """The exit codes of all processes."""
-        end = time.monotonic() + within_s
-        return {
-            rank: process.wait(timeout=max(0.1, end - time.monotonic()))
-            for rank, process in self.processes.items()
-            if rank not in but
-        }
-
-    def wait_for(self, text: str, rank: int, *, within_s: float = 120.0) -> None:
-        """Until what that rank itself has written holds `text`."""
-        file = self.run_of(rank) / f"rank-{rank:04d}.jsonl"
-        end = time.monotonic() + within_s
-        while time.monotonic() < end:
-            if file.exists() and text in file.read_text():
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"{text!r} did not come; {self.errors()}")
-
-    @property
-    def answer(self) -> dict[str, Any]:
-        """What rank 0 printed."""
-        text = (self.folder / "out0").read_text()
-        assert text, self.errors()
-        return json.loads(text)
-
-    def errors(self) -> str:
-        """What all printed on stderr."""
-        return "".join(f"[{file.name}] {file.read_text()}" for file in sorted(self.folder.glob("err*")))
-
-    def stop(self) -> None:
-        """End what still runs."""
-        for process in self.processes.values():
-            if process.poll() is None:
-                process.kill()
-            process.wait()
 
 
 @pytest.fixture
@@ -114,14 +34,3 @@ def victim(request: pytest.FixtureRequest) -> Callable[..., int]:
     seed = int(os.environ.get("ASSAY_SEED", time.time_ns() % 1_000_000))
     print(f"ASSAY_SEED={seed}")
     return random.Random(f"{seed} {request.node.name}").choice
-
-
-def findings(answer: dict[str, Any], *codes: str) -> list[tuple[str, str]]:
-    """(code, subject) of the findings with these codes."""
-    return [(f["code"], f["subject"]) for f in answer["findings"] if f["code"] in codes]
-
-
-def clocks(answer: dict[str, Any]) -> dict[str, str]:
-    """The verdict on each rank's clock; a sound one may be undecided on a busy machine."""
-    judged = {c["subject"]: c["verdict"] for c in answer["criteria"] if c["id"] == "clocks-agree"}
-    return {subject: "sound" if v in ("pass", "undecided") else v for subject, v in judged.items()}

@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from conftest import findings
+from cluster_job import findings
 
 PAIRS = ("--suite", "quick", "--restarts", 2, "--only", "pairs", "--json")
 #: What accuses a link or a host. LINK_CONTENTION says that it is sound: hosts here share two processors.

@@ -8,9 +8,8 @@ import subprocess
 import sys
 
 import pytest
+from cluster_job import SOURCE, clocks
 from slurm import Slurm, obstacle
-
-from conftest import SOURCE, clocks
 
 
 @pytest.fixture

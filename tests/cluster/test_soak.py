@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from conftest import Job, findings
+from cluster_job import Job, findings
 
 LINKS = (
     "LINK_SLOW",

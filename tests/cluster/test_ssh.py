@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from conftest import SOURCE, clocks, findings
+from cluster_job import SOURCE, clocks, findings
 
 
 def qualify(cluster, folder, hosts, *words, ssh=None, within_s=240):

@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from conftest import clocks, findings
+from cluster_job import clocks, findings
 
 QUICK = ("--suite", "quick", "--only", "clock", "--json")
 ONCE = (*QUICK, "--restarts", 1)

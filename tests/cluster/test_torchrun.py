@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from conftest import SOURCE, clocks, findings
+from cluster_job import SOURCE, clocks, findings
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 QUICK = ("-m", "assay", "qualify", "--suite", "quick", "--restarts", "2", "--only", "clock", "--json")

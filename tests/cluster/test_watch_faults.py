@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cluster_job import SOURCE
 from test_faults import quota
-
-from conftest import SOURCE
 
 __all__ = ["quota"]
 
