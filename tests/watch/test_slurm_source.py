@@ -186,6 +186,11 @@ def test_a_job_is_followed_through_the_programs_and_a_silent_slurm_is_an_event(s
         until(lambda: heard("job_requeued"))
         (slurm / "node").write_text(NODE.format(name="n3", state="DOWN*", reason=" Reason=Not responding"))
         assert until(lambda: heard("node_down")).text == "Not responding"
+        got.clear()
+        (slurm / "job").write_text(
+            JOB.format(state="RUNNING", reason="None", restarts=1, code="0:0", nodes="n[3-4]")
+        )
+        until(lambda: heard("job_started"))
         (slurm / "job").rename(slurm / "away")
         assert "scontrol" in until(lambda: heard("source_failed")).text
         (slurm / "away").rename(slurm / "job")
