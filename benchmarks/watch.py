@@ -46,7 +46,7 @@ exporter.serve()
 def run() -> list[Figure]:
     """All figures; some minutes."""
     days = 14.0 if FULL else 2.0
-    return [*clean(63, days), *failing(63, days), *failing(2048, 1.0), *exporter(), *replay()]
+    return [*clean(63, days), *failing(63, days), *failing(2048, 1.0), *exporter(), *probes(), *replay()]
 
 
 def clean(nodes: int, days: float) -> list[Figure]:
@@ -123,6 +123,50 @@ def exporter(seconds: int = 20) -> list[Figure]:
         Figure(what=f"exporter, {series} series, 1 s scrape", value=f"{share:.2%} of a core", reach="1 %"),
         Figure(what="exporter, memory", value=f"{rss_kB / 1024:.0f} MB", reach="60 MB"),
     ]
+
+
+PROBES = """
+import os, sys, time
+from assay.watch.sources.peers import Peers
+names = {f"n{i}": f"127.0.0.{i + 1}" for i in range(9)}
+mine = sys.argv[1].split(",")
+held = [Peers(n, names if n == "n0" else {n: names[n]}, bind=names[n], port=int(sys.argv[2])) for n in mine]
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def probes(seconds: int = 20) -> list[Figure]:
+    """What probing 8 peers takes from a step: processor of the node, and bytes on its network."""
+    port = "19467"
+    others = subprocess.Popen([sys.executable, "-c", PROBES, ",".join(f"n{i}" for i in range(1, 9)), port],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    own = subprocess.Popen(
+        [sys.executable, "-c", PROBES, "n0", port], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        for process in (others, own):
+            if process.stdout:
+                process.stdout.readline()
+        time.sleep(2.0)
+        cpu, sent = cpu_s(own.pid), loopback_bytes()
+        time.sleep(seconds)
+        share, sent_Bps = (cpu_s(own.pid) - cpu) / seconds, (loopback_bytes() - sent) / seconds
+    finally:
+        for process in (others, own):
+            process.kill()
+            process.wait()
+    return [
+        Figure(what="probes of 8 peers, of one core", value=f"{share:.2%}"),
+        Figure(what="probes, of a node of 128 cores", value=f"{share / 128:.4%}", reach="0.1 %"),
+        Figure(what="probes, of a port of 400 Gbit/s", value=f"{sent_Bps / 50e9:.4%}", reach="0.1 %"),
+        Figure(what="probes, of a port of 10 Gbit/s", value=f"{sent_Bps / 1.25e9:.4%}", reach="0.1 %"),
+    ]
+
+
+def loopback_bytes() -> int:
+    """Bytes that the loopback device has sent, there and back."""
+    return int(Path("/sys/class/net/lo/statistics/tx_bytes").read_text())
 
 
 def scrape(url: str) -> int:

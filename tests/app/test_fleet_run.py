@@ -33,3 +33,18 @@ def test_a_fault_is_told_once_and_health_is_said(tmp_path, words, expected):
     assert [(f["code"], f["subject"]) for f in answer["findings"]] == expected
     said = Counter("none odd" in note for note in answer["notes"])
     assert said[True] == (not expected)
+
+
+@pytest.mark.parametrize(
+    ("plants", "expected"),
+    [
+        ((), []),
+        (("group:leaf1:leaf.*:-20%",), [("LEAF_SLOW", "group:leaf1")]),
+    ],
+)
+def test_a_leaf_that_is_slow_among_its_own_nodes(tmp_path, plants, expected):
+    shape = ("--nodes", "48", "--gpus", "1", "--pairs", "rails", "--restarts", "3")
+    words = [word for plant in plants for word in ("--plant", plant)]
+    assert main([str(tmp_path / "run"), *shape, *words]) == 0
+    answer = assay("judge", tmp_path / "run", "--json").json
+    assert [(f["code"], f["subject"]) for f in answer["findings"]] == expected

@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from cluster_job import SOURCE, clocks, findings
 
+GROUPS = "leaf.all_reduce.busbw"
 
-def qualify(cluster, folder, hosts, *words, ssh=None, within_s=240):
-    (folder / "hosts").write_text("".join(f"{host} {cluster.address(host)}\n" for host in hosts))
+
+def qualify(cluster, folder, hosts, *words, ssh=None, within_s=240, leaves=None):
+    lines = [f"{host} {cluster.address(host)} {(leaves or {}).get(host, '')}\n" for host in hosts]
+    (folder / "hosts").write_text("".join(lines))
     command = [sys.executable, "-m", "assay", "qualify", "--hosts", folder / "hosts", "--ssh"]
     words = [*command, ssh or cluster.ssh, "--ranks", 1, "--suite", "quick", "--out", folder / "run", *words]
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
@@ -53,3 +56,36 @@ def test_a_host_given_twice_is_refused(namespace_cluster, tmp_path):
     done = qualify(namespace_cluster, tmp_path, ["h0", "h1", "h0"])
     assert done.returncode == 2
     assert "hosts:3: host h0 is given twice" in done.stderr
+
+
+@pytest.mark.cluster
+def test_a_slow_leaf_of_two_is_named_below_the_hosts_file_s_leaves(namespace_cluster, tmp_path, victim):
+    leaves = {"h0": "leaf0", "h2": "leaf0", "h1": "leaf1", "h3": "leaf1"}
+    slow = victim(["leaf0", "leaf1"])
+    for host in (h for h, leaf in leaves.items() if leaf == slow):
+        namespace_cluster.shape(host, rate_Mbps=300)
+    words = ("--only", "groups", "--restarts", 2, "--json")
+    done = qualify(namespace_cluster, tmp_path, namespace_cluster.names, *words, leaves=leaves)
+    assert done.stdout, done.stderr
+    answer = json.loads(done.stdout)
+    assert findings(answer, "LEAF_SLOW", "LINK_CONTENTION") == [("LEAF_SLOW", f"group:{slow}")]
+    loads = {(r["subject"], r["recipe"]["load"]) for r in answer["readings"] if r["quantity"] == GROUPS}
+    assert loads == {
+        (f"group:{leaf}", load) for leaf in leaves.values() for load in ("alone", "side_by_side")
+    }
+
+
+@pytest.mark.cluster
+def test_without_leaves_on_record_clean_blocks_are_compared_and_none_is_named(namespace_cluster, tmp_path):
+    words = ("--only", "groups", "--restarts", 2, "--json")
+    done = qualify(namespace_cluster, tmp_path, namespace_cluster.names, *words)
+    assert done.stdout, done.stderr
+    answer = json.loads(done.stdout)
+    assert findings(answer, "LEAF_SLOW", "LINK_CONTENTION") == []
+    assert {r["subject"] for r in answer["readings"] if r["quantity"] == GROUPS} == {
+        "group:block0",
+        "group:block1",
+    }
+    lines = "".join(file.read_text() for file in (tmp_path / "run").glob("rank-*.jsonl"))
+    assert lines.count('"group.block"') == 4
+    assert "no leaf is on record" in lines

@@ -60,5 +60,17 @@ def test_collectives_of_all_need_every_node():
     assert left.reason == "node h1 counted 10 % of what had to leave it"
 
 
+def test_leaves_need_their_nodes_and_a_choice_needs_none():
+    leaf = Recipe.of(bytes=1, ranks=2, transport="nccl", load="alone", statistic="mean")
+    busbw = reading(3e11, subject="group:leaf0", id="leaf.all_reduce.busbw", recipe=leaf)
+    choice = reading(
+        "RING/SIMPLE", subject="cluster", id="collective.all_reduce.choice", recipe=leaf.without(["load"])
+    )
+    bad = [*counted("h0", 0.0, 1.0, "groups"), *counted("h0", 0.1, 0.0, "collectives")]
+    values = {r.quantity: r.value for r in attest([*bad, busbw, choice]).readings}
+    assert values["leaf.all_reduce.busbw"] is None
+    assert values["collective.all_reduce.choice"] == "RING/SIMPLE"
+
+
 def test_runs_that_counted_nothing_are_left_as_they_are():
     assert attest([link("h0", "h1")]).readings == (link("h0", "h1"),)

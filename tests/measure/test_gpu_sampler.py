@@ -14,7 +14,7 @@ from compile_nvml import compile_nvml
 
 from assay.measure.context import Context
 from assay.measure.gpu_sampler import link_facts, watched
-from assay.probe.nvml import Nvml
+from assay.probe.nvml import Nvml, NvmlError
 from assay.store.append import LineFile, SampleFile
 
 
@@ -74,3 +74,12 @@ def test_a_throttled_card_is_seen_while_it_works(context, tmp_path, monkeypatch)
         "gpu.pcie_generation_under_load",
         "gpu.pcie_width_under_load",
     }
+
+
+def test_bytes_over_nvlink_as_the_driver_counts_them(tmp_path, monkeypatch):
+    (tmp_path / "state").write_text("-1 count 2\n0 nvlink_sent_KiB 5000000000\n1 nvlinks 0\n")
+    monkeypatch.setenv("NVML_STUB", str(tmp_path / "state"))
+    with Nvml(compile_nvml(tmp_path)) as nvml:
+        assert nvml.device(0).nvlink_sent_bytes() == 5_000_000_000 * 1024
+        with pytest.raises(NvmlError, match="no count of NVLink bytes"):
+            nvml.device(1).nvlink_sent_bytes()

@@ -91,7 +91,7 @@ def test_a_hosts_file_has_names_addresses_and_comments(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("", "no host"), ("a\nb\na\n", "a is given twice"), ("a b c\n", "3 words")]
+    ("text", "says"), [("", "no host"), ("a\nb\na\n", "a is given twice"), ("a b c d\n", "4 words")]
 )
 def test_a_hosts_file_that_makes_no_sense_is_refused(tmp_path, text, says):
     (tmp_path / "hosts").write_text(text)

@@ -7,7 +7,15 @@ import pytest
 from assay.measure.agent import plan
 from assay.measure.crew import Machine, World, world_of
 from assay.measure.registry import benchmarks
-from assay.measure.schedule import Budget, Extent, expected_s, schedule, with_patience, with_room
+from assay.measure.schedule import (
+    WAVES,
+    Budget,
+    Extent,
+    expected_s,
+    schedule,
+    with_patience,
+    with_room,
+)
 from assay.measure.suites import suite
 
 
@@ -37,7 +45,7 @@ def tasks(name: str = "standard", *only: str):
 def test_waves_go_from_one_card_outwards_and_pairs_tell_their_rounds():
     rows = schedule(tasks(), cluster(128)).rows
     waves = [row.wave for row in rows]
-    assert waves == sorted(waves, key=("inventory", "card", "node", "pair", "whole").index)
+    assert waves == sorted(waves, key=WAVES.index)
     (pairs,) = [row for row in rows if row.benchmark == "pairs"]
     assert (pairs.subjects, pairs.rounds, pairs.restarts) == ("8128 pairs", 127, 5)
     (peer,) = [row for row in rows if row.benchmark == "peer"]

@@ -2,7 +2,12 @@
 
 from pathlib import Path
 
+from assay.measure.benchmarks.choices import chosen_in
+from assay.measure.nccl_environment import LOG_FILE, log_environment, nccl_log
 from assay.measure.transport import Sent, told_by_log
+
+FORMATS = Path(__file__).parents[1] / "formats" / "data"
+DATA = Path(__file__).parents[1] / "doctor" / "data" / "healthy"
 
 NET_DEV = """\
 Inter-|   Receive                            |  Transmit
@@ -37,13 +42,51 @@ def test_where_nothing_counts_nothing_is_told(tmp_path):
     assert Sent.now(tmp_path, tmp_path) == Sent(rdma=None, netdev=None)
 
 
-def test_the_log_tells_the_network_and_the_registration():
-    log = (
-        "h0:1:1 [0] NCCL INFO Using network IB\n"
-        "h0:1:1 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0/GDRDMA\n"
-    )
-    assert {key: value for key, value, _ in told_by_log(log)} == {
-        "transport.network": "IB",
-        "transport.registration": "GDRDMA",
+def healthy(name):
+    return (DATA / f"{name}.txt").read_text().splitlines()
+
+
+def test_a_log_of_a_network_by_plugin():
+    assert told_by_log(healthy("h23-nccl-efa-ok")) == {
+        "transport.version": "2.18.6",
+        "transport.network": "AWS Libfabric",
+        "transport.registration": "GPUDirect RDMA",
     }
-    assert {value for _, value, _ in told_by_log("")} == {None}
+
+
+def test_a_log_of_one_node_has_no_registration_with_a_network():
+    told = told_by_log(healthy("h03-nccl-single-node-nvlink"))
+    assert "transport.registration" not in told
+    assert told["transport.version"]
+
+
+def test_channels_that_go_both_ways_are_told_as_both():
+    channel = "h0:1:1 [0] NCCL INFO Channel 0{}/0 : 8[0] -> 0[0] [receive] via NET/IB/0{}"
+    log = ["h0:1:1 [0] NCCL INFO Using network IB", channel.format(0, "/GDRDMA"), channel.format(1, "")]
+    assert told_by_log(log) == {
+        "transport.network": "IB",
+        "transport.registration": "GPUDirect RDMA + host memory",
+    }
+    assert told_by_log([]) == {}
+
+
+def test_the_environment_logs_into_the_file_and_leaves_what_the_user_set():
+    file = Path("/run/logs/x.nccl")
+    quiet = log_environment({}, file, every_call=False)
+    assert quiet == {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV", LOG_FILE: str(file)}
+    assert "TUNING" in log_environment({}, file, every_call=True)["NCCL_DEBUG_SUBSYS"]
+    assert "NCCL_DEBUG" not in log_environment({"NCCL_DEBUG": "WARN"}, file, every_call=False)
+
+
+def test_a_log_that_is_not_there_is_none(tmp_path):
+    assert nccl_log({}) is None
+    assert nccl_log({LOG_FILE: str(tmp_path / "none")}) is None
+    (tmp_path / "log").write_text("a\nb\n")
+    assert nccl_log({LOG_FILE: str(tmp_path / "log")}) == ["a", "b"]
+
+
+def test_algorithm_and_protocol_of_a_call():
+    log = (FORMATS / "nccl_2.19_per_iter_mpirun.log").read_text().splitlines()
+    assert chosen_in(log) == "RING/SIMPLE"
+    assert chosen_in(["h0:1:1 [0] NCCL INFO 8 Bytes -> Algo 0 proto 0 time 12.5"]) == "TREE/LL"
+    assert chosen_in(["h0:1:1 [0] NCCL INFO Using network IB"]) is None

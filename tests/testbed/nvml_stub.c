@@ -216,6 +216,23 @@ Return nvmlDeviceGetNvLinkVersion(Device device, unsigned link, unsigned *versio
     return number(device, "nvlink_version", 6, version);
 }
 
+typedef struct {
+    unsigned field, scope;
+    long long timestamp, latency;
+    int type, code;
+    union { unsigned u; Wide wide; } value;
+} FieldValue;
+
+/* Field 138: KiB of data sent over all NVLinks; "0 nvlink_sent_KiB 12". */
+Return nvmlDeviceGetFieldValues(Device device, int count, FieldValue *values)
+{
+    for (int i = 0; i < count; i++) {
+        values[i].code = values[i].field == 138 && told(device->index, "nvlinks", 18) ? OK : NOT_SUPPORTED;
+        values[i].value.wide = (Wide)told(device->index, "nvlink_sent_KiB", 0);
+    }
+    return told(device->index, "lost", 0) ? GPU_IS_LOST : OK;
+}
+
 Return nvmlDeviceGetTopologyCommonAncestor(Device one, Device other, unsigned *level)
 {
     *level = one->index / 4 == other->index / 4 ? 20 : 50;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -12,8 +13,8 @@ import pytest
 from items import T0, event, samples, steps
 
 from assay.api.acting import carried_out
-from assay.api.following import follow_job
-from assay.api.watching import replay, settings_of
+from assay.api.following import Adviser, follow_job
+from assay.api.watching import Watch, replay, settings_of
 from assay.catalog.messages import Texts
 from assay.codec.telemetry import TelemetryDecoder, to_line
 from assay.codec.watching import ActionPlan, load_terms, load_watch
@@ -23,6 +24,7 @@ from assay.errors import InputError, UnitError, UnknownNameError
 from assay.report.incident_page import incident_page
 from assay.report.incidents import plain_incidents
 from assay.watch.actions import Decider
+from assay.watch.interval import Habit, best_s
 from assay.watch.machine import Machine
 
 
@@ -104,6 +106,39 @@ def test_following_a_log_that_grows(tmp_path):
     assert acknowledged.returncode == 0
     told = json.loads(assay("incidents", "--json", cwd=tmp_path).stdout)
     assert told["incidents"][0]["acknowledged_s"] is not None
+
+
+def test_the_interval_between_checkpoints_is_told_as_it_changes_and_kept_as_a_metric(tmp_path):
+    """Saves of 4 s, then a failure in 2 h, then more: the advice follows, and a repetition is no news."""
+    watch, told, file = Watch(), list[Habit](), tmp_path / "assay.prom"
+    advise = Adviser(watch, told.append, file)
+    advise(T0)
+    assert (told, "assay_job" in file.read_text()) == ([], False)
+    assert "assay_incidents_open 0\n" in file.read_text()
+
+    def train(start_s: int, end_s: int):
+        for at in range(start_s, end_s, 10):
+            if at % 600 == 590:
+                yield event("checkpoint_started", at)
+                yield event("checkpoint_saved", at + 4)
+            else:
+                yield event("step", at, step=at // 10, step_s=10.0)
+
+    for at, end in ((0, 3600), (3600, 7200)):
+        watch.take(train(at, end))
+        watch.advance(T0 + end)
+        advise(T0 + end)
+        advise(T0 + end)
+    assert len(told) == 2
+    assert told[0].save_s == pytest.approx(4.0, abs=0.1)
+    assert told[0].mtbf_s == pytest.approx(3600, rel=0.05)
+    assert best_s(told[1]) == pytest.approx(math.sqrt(2) * best_s(told[0]), rel=0.05)
+    watch.take([event("job_ended", 7210, ok=0), event("job_started", 7260), *train(7270, 8000)])
+    watch.advance(T0 + 8000)
+    assert watch.habit.mtbf_s == pytest.approx(8000, rel=0.05)
+    metrics = dict(line.split() for line in file.read_text().splitlines() if line[0] != "#")
+    assert float(metrics["assay_job_checkpoint_interval_seconds"]) == pytest.approx(best_s(told[1]))
+    assert float(metrics["assay_job_failure_interval_seconds"]) == pytest.approx(told[1].mtbf_s)
 
 
 def test_the_doctor_reads_the_logs_of_a_job_that_lost_a_rank(tmp_path):

@@ -114,10 +114,16 @@ def hosts_of(file: Path) -> tuple[str, ...]:
     return tuple(names)
 
 
+def job_id(text: str) -> str:
+    """A job id of Slurm, or an error."""
+    if not re.fullmatch(r"\d+(?:_\d+)?", text):
+        raise InputError(f"{text!r} is no Slurm job id", fix="give a number, as squeue shows it")
+    return text
+
+
 def hosts_of_job(job: str) -> tuple[str, ...]:
     """The nodes of a Slurm job, as squeue and scontrol name them."""
-    if not re.fullmatch(r"\d+(?:_\d+)?", job):
-        raise InputError(f"{job!r} is no Slurm job id", fix="give a number, as squeue shows it")
+    job = job_id(job)
     try:
         nodes = subprocess.run(
             ("squeue", "-h", "-j", job, "-o", "%N"), capture_output=True, timeout=20, check=False

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from assay.api.collecting import job_id
 from assay.api.consulting import Consultant
+from assay.api.reporting import write_text
 from assay.api.watching import Watch, settings_of
 from assay.codec.watching import WatchPlan
 from assay.domain.event import Event
@@ -18,19 +20,25 @@ from assay.domain.subject import CLUSTER, Subject
 from assay.errors import InputError
 from assay.store.ledger import Ledger
 from assay.watch.exporter import Exporter
+from assay.watch.interval import Habit, best_s
 from assay.watch.places import Places
 from assay.watch.settings import Settings
 from assay.watch.signal import Item
+from assay.watch.sources.clock_log import ClockLog
 from assay.watch.sources.kernel import KernelMessages
 from assay.watch.sources.logs import LogReader, own_pattern
 from assay.watch.sources.node import NodeReader
 from assay.watch.sources.peers import Peers
 from assay.watch.sources.prometheus import Prometheus, PrometheusSource
+from assay.watch.sources.slurm import SlurmSource
 from assay.watch.sources.tail import Folder
+from assay.watch.textfile import textfile as textfile_text
 
 #: How often sources are asked.
 _POLL_S = 0.2
 _MARK_S = 1.0
+#: An interval between checkpoints that differs by less is no news.
+_NEWS_FRAC = 0.2
 
 
 class Source(Protocol):
@@ -115,6 +123,26 @@ class NodeSource:
         self._reader.close()
 
 
+class Adviser:
+    """Says how often to save when that has changed, and keeps the text file for node_exporter up to date."""
+
+    def __init__(self, watch: Watch, advise: Callable[[Habit], None], textfile: Path | None) -> None:
+        self._watch, self._advise, self._textfile = watch, advise, textfile
+        self._told_s, self._text = 0.0, ""
+
+    def __call__(self, now_s: float) -> None:
+        """After each turn of the loop."""
+        habit = self._watch.habit
+        if habit is not None and abs(best_s(habit) - self._told_s) > _NEWS_FRAC * self._told_s:
+            self._told_s = best_s(habit)
+            self._advise(habit)
+        if self._textfile is not None:
+            text = textfile_text(habit, self._watch.open_count)
+            if text != self._text:
+                self._text = text
+                write_text(self._textfile, text, fix="name a folder that may be written to")
+
+
 def follow(
     watch: Watch,
     sources: Sequence[Source],
@@ -124,8 +152,9 @@ def follow(
     clock: Callable[[], float] = time.time,
     sleep: Callable[[float], None] = time.sleep,
     going: Callable[[], bool] = lambda: True,
+    after: Callable[[float], None] = lambda now_s: None,
 ) -> None:
-    """Ask, take and tell until interrupted, for `for_s`, or while `going`."""
+    """Ask, take and tell until interrupted, for `for_s`, or while `going`; `after` each turn."""
     end_s = None if for_s is None else clock() + for_s
     try:
         while going() and (end_s is None or clock() < end_s):
@@ -135,6 +164,7 @@ def follow(
                     tell(change)
             for change in watch.advance(now_s):
                 tell(change)
+            after(now_s)
             sleep(_POLL_S)
     finally:
         for change in watch.close():
@@ -153,26 +183,33 @@ def follow_job(
     storage: Path | None = None,
     from_start: bool = False,
     for_s: float | None = None,
+    slurm: str | None = None,
+    clock_log: Path | None = None,
+    textfile: Path | None = None,
+    advise: Callable[[Habit], None] = lambda habit: None,
 ) -> Watch:
-    """Follow the logs of a job on this node, with the node's own readings."""
+    """Follow the logs of a job on this node, with the node's own readings and what Slurm says of the job."""
     if not given:
         raise InputError("no log is given", fix="assay watch --job RUN_DIR or LOG…")
     host = os.uname().nodename
     reader = LogReader(host=host, pattern=own_pattern(pattern) if pattern else None)
+    ptp = ClockLog(str(clock_log)) if clock_log else None
     consultant = Consultant(given, time.time)
     sources: list[Source] = [
         consultant,
         LogSource(given, reader, from_end=not from_start),
-        NodeSource(NodeReader(host, storage=storage)),
+        NodeSource(NodeReader(host, storage=storage, clock_log=ptp)),
         KernelSource(host, KernelMessages()),
     ]
+    if slurm:
+        sources.append(SlurmSource(job_id(slurm)))
     watch = Watch(settings=settings, ledger=Ledger(ledger), nodes=(host,))
 
     def told(change: Change) -> None:
         tell(change)
         consultant.ask(change)
 
-    follow(watch, sources, told, for_s=for_s)
+    follow(watch, sources, told, for_s=for_s, after=Adviser(watch, advise, textfile))
     return watch
 
 
@@ -219,6 +256,7 @@ def export(
     peer_port: int,
     host: str | None = None,
     own_network: bool = False,
+    clock_log: Path | None = None,
 ) -> Exporter:
     """This node's exporter, ready to serve. Probes of peers need an address that the peers can reach."""
     host = host or os.uname().nodename
@@ -230,5 +268,12 @@ def export(
                 f"this node is {host!r}, which is not among the peers", fix="name it in --peers, or by --host"
             )
         probes = Peers(host, peers, bind=own, port=peer_port)
-    reader = NodeReader(host, storage=storage, peers=probes, own_network=own_network, kernel=KernelMessages())
+    reader = NodeReader(
+        host,
+        storage=storage,
+        peers=probes,
+        own_network=own_network,
+        kernel=KernelMessages(),
+        clock_log=ClockLog(str(clock_log)) if clock_log else None,
+    )
     return Exporter(lambda: reader.read(time.time()), bind=bind, port=port, token=token)

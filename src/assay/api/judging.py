@@ -35,6 +35,7 @@ from assay.judge.corruption import find_corruption
 from assay.judge.environment import environment_findings
 from assay.judge.families import Measured, gather
 from assay.judge.fleet import find_fleet
+from assay.judge.groups import find_slow_groups
 from assay.judge.lint import lint_profile, require_sound
 from assay.judge.odd import find_odd
 from assay.judge.retested import without_retests
@@ -233,7 +234,9 @@ def _assess(
     aggregated = everything.aggregated()
     short = shortfalls(promised, aggregated, datasheet, quantity)
     fleet = find_fleet(measured, gathered.facts)
+    named = {(finding.code, finding.subject) for finding in fleet.findings}
     findings: tuple[Finding, ...] = (
+        *(f for f in find_slow_groups(measured) if (f.code, f.subject) not in named),
         *retests.settle((*fleet.findings, *find_odd(measured, events, told=fleet.families)), measured),
         *soaked.findings,
         *carried.findings,

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from assay import __version__
 from assay.api.gathering import Gathering
+from assay.api.leaves import find_leaves
 from assay.api.machine import this_machine
 from assay.catalog.quantities import quantity
 from assay.domain.event import Event
@@ -30,6 +31,8 @@ from assay.units import show
 
 #: The benchmark that measures suspects again.
 RETEST = "pairs_alone"
+#: The benchmark that is told which nodes are below one leaf.
+GROUPS = "groups"
 #: What ranks in quarantine are tried with again.
 TRIAL = "bitwise"
 #: What must be installed for a program that a benchmark needs.
@@ -44,6 +47,7 @@ class MeasureOptions:
     `worker` replaces the command that starts a worker, for tests and containers. `command_time_s` is when
     the user's command began. `job` is the place in a launcher's job, of which this is rank 0; `hosts` is a
     file of hosts to measure over `ssh`, a command with `{host}` in it. `wait_s` is how long to wait for them.
+    `topology` is a topology.conf of Slurm, which says what nodes are below one leaf.
     """
 
     out: Path
@@ -61,6 +65,7 @@ class MeasureOptions:
     worker: tuple[str, ...] | None = None
     job: Job | None = None
     hosts: Path | None = None
+    topology: Path | None = None
     ssh: str | None = None
     wait_s: float = 60.0
 
@@ -92,6 +97,7 @@ class Session:
         limit_s = math.inf if options.budget_s is None else options.budget_s
         self._budget = Budget(limit_s=limit_s, clock=time.monotonic)
         self._began_s = options.command_time_s or time.time()
+        self._hosts, self._topology = options.hosts, options.topology
         self.folder = Path(options.out)
         self._gathering = _gathering(options)
         if self._gathering:
@@ -138,7 +144,8 @@ class Session:
                 continue
             self._skip(benchmark, reason)
         extent = Extent.of(self.world)
-        tasks = [with_room(task, extent) for task in plan(self.suite, runnable, self._progress)]
+        planned = plan(self.suite, runnable, self._progress)
+        tasks = [with_room(self._with_leaves(task), extent) for task in planned]
         if math.isfinite(self._budget.limit_s) and self._watcher:
             self._watcher.scheduled(schedule(tasks, self.world, budget_s=self._budget.left_s))
         self._run_tasks(tasks)
@@ -154,7 +161,9 @@ class Session:
         return self._run_tasks(
             [
                 with_room(
-                    task_of(self.suite, b, progress.get(b.name, Progress()).next_replicate),
+                    self._with_leaves(
+                        task_of(self.suite, b, progress.get(b.name, Progress()).next_replicate)
+                    ),
                     Extent.of(self.world),
                 )
                 for b in chosen
@@ -196,13 +205,21 @@ class Session:
         if self._watcher:
             self._watcher.started(task)
         load, cores = os.getloadavg()[0], float(len(os.sched_getaffinity(0)))
-        task = with_patience(task, load=load, cores=cores)
+        task = with_patience(self._with_leaves(task), load=load, cores=cores)
         if self._budget.left_s < task.deadline_s:
             task = dataclasses.replace(task, deadline_s=max(1.0, self._budget.left_s))
         outcome = self._agent.run_task(task)
         self._budget.note(task, outcome.seconds)
         if self._watcher:
             self._watcher.ended(outcome)
+
+    def _with_leaves(self, task: Task) -> Task:
+        """The task, told what nodes are below one leaf where it asks; what the inventory found counts."""
+        if task.benchmark.name != GROUPS:
+            return task
+        facts = open_run(self.folder, partial=True).facts
+        leaves = find_leaves(self.world.seats, hosts=self._hosts, topology=self._topology, facts=facts)
+        return dataclasses.replace(task, settings=task.settings | leaves.settings)
 
     def _skip(self, benchmark: Benchmark, reason: str) -> None:
         self._agent.skip(benchmark, reason)

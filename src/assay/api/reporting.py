@@ -31,13 +31,11 @@ def write_page(judged: Judged, path: Path, *, command: str) -> Judged:
     return dataclasses.replace(judged, data=dataclasses.replace(judged.data, report_path=str(path)))
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, fix: str = "free some space, then: assay judge RUN") -> None:
     """Replace a file in one step, so that a reader never sees half of it."""
     beside = path.with_name(f".{path.name}.new")
     try:
         beside.write_text(text, encoding="utf-8")
         os.replace(beside, path)
     except OSError as fault:
-        raise RunError(
-            f"cannot write {path}: {fault.strerror}", fix="free some space, then: assay judge RUN"
-        ) from None
+        raise RunError(f"cannot write {path}: {fault.strerror}", fix=fix) from None

@@ -14,13 +14,13 @@ from assay.codec.watching import load_terms
 from assay.domain.contract import Terms
 from assay.domain.event import Event
 from assay.domain.incident import Change, Incident, Step
-from assay.domain.ledger import Entry, JobTime, Session, Spent, Watched
+from assay.domain.ledger import Entry, JobTime, Recovery, Spent, Watched
 from assay.domain.subject import Subject
 from assay.errors import InputError, unknown_name
 from assay.report.incident_page import incident_page
 from assay.store.ledger import Ledger, read_ledger
 from assay.watch.goodput import MINUTE_S, Goodput
-from assay.watch.interval import Habit, habit_of
+from assay.watch.interval import Habit, Habits
 from assay.watch.machine import Machine
 from assay.watch.order import Order
 from assay.watch.places import Places
@@ -51,6 +51,7 @@ class Watch:
         self.machine = Machine(self.settings, places)
         self.order = order or Order(late_s=self.settings.late_s)
         self.spent = Spent()
+        self._habits = Habits()
         self._goodput = Goodput(self.settings)
         self._ledger = ledger
         self._nodes = tuple(nodes)
@@ -72,6 +73,16 @@ class Watch:
     def incidents(self) -> tuple[Incident, ...]:
         """Every incident since the start, as its last change left it."""
         return tuple(sorted(self._last.values(), key=lambda i: (i.opened_s, i.id)))
+
+    @property
+    def habit(self) -> Habit | None:
+        """Failures, saves and restarts so far; None before a save was seen."""
+        return self._habits.habit()
+
+    @property
+    def open_count(self) -> int:
+        """Incidents that have not recovered."""
+        return sum(one.recovered_s is None for one in self._last.values())
 
     def take(self, items: Iterable[Item]) -> list[Change]:
         """Feed items as they come."""
@@ -128,6 +139,7 @@ class Watch:
 
     def _write(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
+            self._habits.take(entry)
             if isinstance(entry, JobTime):
                 self.spent = self.spent.plus(entry.spent)
         if self._ledger and entries:
@@ -198,11 +210,12 @@ def service_of(
         to_s = max((e.to_s for e in spans), default=from_s + 1.0)
     terms = load_terms(contract) if contract else Terms()
     service = fold(entries, from_s=from_s, to_s=to_s, terms=terms)
-    saves = [e.spent.checkpoint_s for e in entries if isinstance(e, JobTime) and e.spent.checkpoint_s > 0]
-    failures = [e.ended_s for e in entries if isinstance(e, Session) and e.broken and e.ended_s]
-    failures += [r.time_s for r in service.recoveries]
-    restarts = [sum(r.phases.values()) for r in service.recoveries]
-    return service, terms, habit_of(failures, saves, restarts, service.watched_s)
+    habits = Habits()
+    for entry in entries:
+        # Restarts count within the window, as the books show them.
+        if not isinstance(entry, Recovery) or entry in service.recoveries:
+            habits.take(entry)
+    return service, terms, habits.habit(service.watched_s)
 
 
 def write_incident_page(path: Path, ledger: Path, incidents: Sequence[Incident], texts: Texts) -> None:

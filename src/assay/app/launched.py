@@ -35,7 +35,14 @@ def launched(command: Command) -> Command:
             "--hosts",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             metavar="FILE",
-            help="Measure these hosts over ssh: one a line, with its address where ssh has another name.",
+            help="Measure these hosts over ssh: one a line, with its address where ssh has another name, "
+            "and the leaf switch above it where that is known.",
+        ),
+        click.option(
+            "--topology",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Slurm's topology.conf: which nodes are below one leaf switch.",
         ),
         click.option(
             "--wait",
@@ -72,12 +79,13 @@ def measure_options(asked: Mapping[str, Any], *, job: Job | None, began_s: float
     """What the options of `measuring` and `launched` ask for."""
     from assay import api
 
-    same = ("ranks", "suite", "restarts", "budget_s", "soak_s", "only", "seed", "hosts", "ssh", "wait_s")
+    same = ("ranks", "suite", "restarts", "budget_s", "soak_s", "only", "seed")
+    across = ("hosts", "topology", "ssh", "wait_s")
     return api.MeasureOptions(
         out=asked["resume"] or asked["out"] or default_folder(),
         resume=asked["resume"] is not None,
         command=("assay", *sys.argv[1:]),
         command_time_s=began_s,
         job=job,
-        **{name: asked[name] for name in same},
+        **{name: asked[name] for name in (*same, *across)},
     )

@@ -17,6 +17,7 @@ from assay.units import parse
 if TYPE_CHECKING:
     from assay.catalog.messages import Texts
     from assay.domain.incident import Change
+    from assay.watch.interval import Habit
 
 
 @click.command()
@@ -46,6 +47,19 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="--job, --node: probe the latency of this folder.",
 )
+@click.option("--slurm", metavar="JOBID", help="--job: follow this Slurm job and its nodes too.")
+@click.option(
+    "--clock-log",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="--job, --node: the log of ptp4l on this node.",
+)
+@click.option(
+    "--textfile",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="--job: keep metrics of the job here, for node_exporter's textfile collector.",
+)
 @click.option("--for", "for_", metavar="TIME", help="Stop after this time, as '10 min'.")
 @click.option("--bind", default="127.0.0.1", show_default=True, help="--node: the address to listen on.")
 @click.option("--port", type=int, default=9466, show_default=True, help="--node: the port to listen on.")
@@ -68,6 +82,9 @@ def watch(
     pattern: str | None,
     from_start: bool,
     storage: Path | None,
+    slurm: str | None,
+    clock_log: Path | None,
+    textfile: Path | None,
     for_: str | None,
     bind: str,
     port: int,
@@ -96,7 +113,7 @@ def watch(
         token = token_file.read_text(encoding="utf-8").strip() if token_file else None
         return _export(
             bind=bind, port=port, token=token, storage=storage, peers=_peers(peers), peer_port=peer_port,
-            host=host, own_network=own_network,
+            host=host, own_network=own_network, clock_log=clock_log,
         )  # fmt: skip
     tell = _teller(texts, as_json)
     if mode == "supervise":
@@ -106,7 +123,8 @@ def watch(
 
         done = follow_job(
             [str(path) for path in paths], tell, ledger=ledger or Path("assay-ledger.jsonl"), pattern=pattern,
-            storage=storage, from_start=from_start, for_s=for_s,
+            storage=storage, from_start=from_start, for_s=for_s, slurm=slurm, clock_log=clock_log,
+            textfile=textfile, advise=_adviser(texts, as_json),
         )  # fmt: skip
     elif mode == "cluster":
         from assay.api.acting import actor
@@ -205,3 +223,22 @@ def _teller(texts: Texts, as_json: bool) -> Callable[[Change], None]:
         sys.stdout.flush()
 
     return tell
+
+
+def _adviser(texts: Texts, as_json: bool) -> Callable[[Habit], None]:
+    """One line when the interval between checkpoints that the measured times ask for has changed."""
+    from assay import __version__
+    from assay.report import incidents as shown
+
+    def advise(habit: Habit) -> None:
+        if as_json:
+            told = shown.answer(
+                "watch", assay_version=__version__, step="interval", interval=shown.habit_object(habit)
+            )
+            line = json.dumps(told, ensure_ascii=False)
+        else:
+            line = shown.habit_line(habit, texts)
+        click.echo(line)
+        sys.stdout.flush()
+
+    return advise

@@ -27,7 +27,8 @@ class JobPlan:
 class ActionPlan:
     """What to do on an incident of at least `severity`: a webhook, Alertmanager, a command, drain, cordon.
 
-    `most_frac` of the nodes at most are taken out of use within `per_s`. Without `live` all is a dry run.
+    `most_frac` of the nodes at most are taken out of use, and `calls` messages sent, within `per_s`. Without
+    `live` all is a dry run.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class ActionPlan:
     codes: tuple[str, ...] = ()
     live: bool = False
     most_frac: float = 0.02
+    calls: int = 1000
     per_s: float = 86400.0
 
 
@@ -98,6 +100,7 @@ class _ActionText(FileModel):
     codes: list[str] = Field(default_factory=list)
     live: bool = False
     most: str = "2 %"
+    calls: int = Field(default=1000, ge=1)
     per: str = "1 d"
 
 
@@ -238,6 +241,7 @@ def _action(document: Document, at: int, text: _ActionText) -> ActionPlan:
         codes=tuple(text.codes),
         live=text.live,
         most_frac=parse(text.most, unit="1", where=where).value,
+        calls=text.calls,
         per_s=parse(text.per, unit="s", where=where).value,
     )
 

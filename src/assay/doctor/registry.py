@@ -121,13 +121,15 @@ def node(host: str | None) -> Subject:
     return Subject("node", host) if host else CLUSTER
 
 
-_HOST_FOLDER = re.compile(r"[A-Za-z][A-Za-z0-9-]*\d[\w-]*|localhost")
+#: A folder that may be named after a host, and how deep below it a file lies (node7/dmesg, node7/logs/dmesg).
+_HOST_FOLDER = re.compile(r"(?!tmp|pytest)[A-Za-z][A-Za-z0-9-]*\d[\w-]*|localhost")
+_DEPTH = 2
 
 
 def host_of(line: Line) -> str | None:
-    """The host that a line names, else the folder of its file where that looks like a host's name."""
+    """The host that a line names, else the nearest folder of its file that looks like a host's name."""
     named = getattr(line, "host", None)
-    folders = line.file.split("/")[:-1]
+    folders = line.file.split("/")[:-1][-_DEPTH:]
     return named or next((folder for folder in reversed(folders) if _HOST_FOLDER.fullmatch(folder)), None)
 
 

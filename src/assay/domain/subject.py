@@ -67,6 +67,12 @@ class Subject:
 CLUSTER = Subject("cluster")
 
 
+def leaf_group(leaf: str) -> Subject:
+    """The nodes below one leaf switch, by its name: `leaf3` → `group:leaf3`, `s07` → `group:leaf-s07`."""
+    name = re.sub(r"[\s:]+", "-", leaf)
+    return Subject("group", name if "leaf" in name.lower() or name.startswith("block") else f"leaf-{name}")
+
+
 @functools.lru_cache(maxsize=2**16)
 def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key under which rank 10 follows rank 9, not rank 1."""

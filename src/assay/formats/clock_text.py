@@ -40,8 +40,13 @@ SENTENCES = (
         r"(?P<host>[\w.-]+):?.*\boffset[ =:]+(?P<seconds>-?\d+\.\d+) ?s(?:ec|econds)?\b",
     ),
     Sentence("clock.refid", "refid", r"refid: (?P<refid>[0-9A-F]{8})"),
-    Sentence("clock.servo", "ptp4l", r"ptp4l\[[\d.]+\]: (?:\[[^\]]*\] )?(?:rms|port|master offset)"),
-    Sentence("clock.servo", "rms", r"rms\s+\d+ max\s+\d+"),
+    Sentence(
+        "clock.servo",
+        "ptp4l",
+        r"ptp4l\[[\d.]+\]: (?:\[[^\]]*\] )?"
+        r"(?:rms\s+(?P<rms_ns>\d+) max\s+(?P<max_ns>\d+)|port|master offset)",
+    ),
+    Sentence("clock.servo", "rms", r"rms\s+(?P<rms_ns>\d+) max\s+(?P<max_ns>\d+)"),
 )
 _ISO = re.compile(
     r"^(?P<host>[A-Za-z][\w.-]*):?\s+\d{4}-\d\d-(?P<d>\d\d)[T ]"

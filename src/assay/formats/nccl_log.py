@@ -100,6 +100,13 @@ _CALL = re.compile(
     r"(?P<op>\w+): opCount (?P<count>[0-9a-f]+) .*?count (?P<elements>\d+) datatype (?P<dtype>\d+).*?"
     r"\[nranks=(?P<nranks>\d+)\]"
 )
+#: What NCCL chose for a call, logged once per call with the subsystem TUNING: by names from 2.23 on, by
+#: numbers before.
+_CHOICE = re.compile(
+    r"NCCL INFO (?:(?P<op>\w+): )?(?P<bytes>\d+) Bytes -> Algo (?P<algorithm>\w+) proto (?P<protocol>\w+)"
+)
+_ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
+_PROTOCOLS = ("LL", "LL128", "SIMPLE")
 #: First words of lines that say nothing about a fault and may stand there by the million.
 _PLAIN = frozenset(
     {
@@ -316,6 +323,33 @@ class Channel:
     way: str | None
     transport: str
     gdr: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Algorithm and protocol that NCCL took for a call of `bytes`; `op` is empty before 2.23."""
+
+    op: str
+    bytes: int
+    algorithm: str
+    protocol: str
+
+
+def read_choice(line: str) -> Choice | None:
+    """What a line of the subsystem TUNING says of one call, or None when it is none."""
+    found = _CHOICE.search(line)
+    if found is None:
+        return None
+    return Choice(
+        op=found["op"] or "",
+        bytes=int(found["bytes"]),
+        algorithm=_named(found["algorithm"], _ALGORITHMS),
+        protocol=_named(found["protocol"], _PROTOCOLS),
+    )
+
+
+def _named(said: str, names: tuple[str, ...]) -> str:
+    return names[int(said)] if said.isdigit() and int(said) < len(names) else said
 
 
 def read_line(line: str, number: int, file: str) -> Iterator[Said | Channel] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from assay.formats import slurm_state
 from assay.formats.sentences import Sentence
 
 #: A command line as pasted, with or without host and user before the prompt.
@@ -135,9 +136,7 @@ SENTENCES = (
     *(Sentence("host.virtual", kind, rf"^{kind}$") for kind in ("kvm", "qemu", "vmware", "microsoft", "xen")),
     Sentence("host.ats", "ATSCtl", r"ATSCtl:\s*Enable\+"),
     Sentence("host.slow_query", "real", r"^real\s+(?P<minutes>\d+)m(?P<seconds>[\d.]+)s"),
-    Sentence("slurm.node_failure", "failure", r"Node failure on (?P<host>[\w.-]+)"),
-    Sentence("slurm.node_failure", "responding", r"Nodes? (?P<host>[\w.-]+) not responding, setting DOWN"),
-    Sentence("slurm.node_failure", "FAILURE", r"CANCELLED AT \S+ DUE TO NODE FAILURE"),
+    *slurm_state.SENTENCES,
     Sentence("disk.quota", "quota", r"Disk quota exceeded"),
     Sentence(
         "net.route",

@@ -8,7 +8,6 @@ once, at the level where it is: cohorts, rails, nodes, ports, single links and c
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from assay.domain.fact import Fact
 from assay.domain.finding import Evidence, Finding
 from assay.domain.message import Message, MessageValue
 from assay.domain.quantity import Scope
-from assay.domain.subject import CLUSTER, Subject
+from assay.domain.subject import CLUSTER, Subject, leaf_group
 from assay.judge.cohorts import Cohort, Records, take_out_cohorts
 from assay.judge.families import Family, Measured
 from assay.judge.fleet_table import Between, Inside, Table, departure_frac, tables_of
@@ -247,8 +246,7 @@ def _share_alike(values: Floats, groups: Groups, odd: Odd) -> Floats:
 def _cohort(table: Table, cohort: Cohort) -> _Slow:
     subject = CLUSTER
     if cohort.is_leaf:
-        value = re.sub(r"[\s:]+", "-", cohort.value)
-        subject = Subject("group", value if "leaf" in value.lower() else f"leaf-{value}")
+        subject = leaf_group(cohort.value)
     return _Slow(
         code="LEAF_SLOW" if cohort.is_leaf else "COHORTS_DIFFER",
         subject=subject,

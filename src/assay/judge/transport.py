@@ -98,8 +98,12 @@ def _reason(case: _Case) -> str:
 
 def _without_proof(reading: Reading, reasons: dict[tuple[str, str], str]) -> Reading:
     reason = None
+    if reading.quantity.endswith(".choice"):
+        return reading  # what was chosen holds, whichever way the bytes went
     if reading.quantity.startswith("collective."):
         reason = next((text for (benchmark, _), text in reasons.items() if benchmark == "collectives"), None)
+    elif reading.quantity.startswith("leaf."):
+        reason = next((text for (benchmark, _), text in reasons.items() if benchmark == "groups"), None)
     elif reading.quantity.startswith("peer.") and reading.recipe.get("span") == "nodes":
         benchmark = "pairs_alone" if reading.recipe.get("load") == "alone" else "pairs"
         found = (reasons.get((benchmark, end)) for end in reading.subject.ends)

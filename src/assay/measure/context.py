@@ -27,7 +27,8 @@ class Context:
     suite's numbers for this benchmark. `launched_s` is when the agent started this restart's workers,
     `deadline_s` when it kills them. `crowded` says why absolute rates mean nothing here ("4 ranks share
     2 cores"), or is None. `must_leave_bytes` is what had to leave this node so far, at the least, on
-    behalf of this rank: benchmarks add to it what they send. `subject` is `gpu:<host>/<i>`, or `rank:<r>`
+    behalf of this rank: benchmarks add to it what they send. `group` is torch's process group of these
+    ranks where they are some of the task's, or None. `subject` is `gpu:<host>/<i>`, or `rank:<r>`
     where there is no GPU.
     """
 
@@ -52,6 +53,7 @@ class Context:
     lines: LineFile
     samples: SampleFile
     must_leave_bytes: float = 0.0
+    group: Any = None
 
     @property
     def world(self) -> int:
@@ -109,7 +111,7 @@ class Context:
             import torch
             import torch.distributed as dist
 
-            dist.all_reduce(torch.zeros(1))
+            dist.all_reduce(torch.zeros(1), group=self.group)
 
     def agree(self, value: float, how: str = "max") -> float:
         """The maximum, minimum or sum of `value` over the ranks, the same on each."""
@@ -119,9 +121,8 @@ class Context:
         import torch.distributed as dist
 
         tensor = torch.tensor([value], dtype=torch.float64)
-        dist.all_reduce(
-            tensor, op={"max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN, "sum": dist.ReduceOp.SUM}[how]
-        )
+        ops = {"max": dist.ReduceOp.MAX, "min": dist.ReduceOp.MIN, "sum": dist.ReduceOp.SUM}
+        dist.all_reduce(tensor, op=ops[how], group=self.group)
         return float(tensor.item())
 
     def gather(self, values: Sequence[float]) -> list[list[float]]:
@@ -133,7 +134,7 @@ class Context:
 
         mine = torch.tensor(list(values), dtype=torch.float64)
         every = [torch.empty_like(mine) for _ in range(self.world)]
-        dist.all_gather(every, mine)
+        dist.all_gather(every, mine, group=self.group)
         return [t.tolist() for t in every]
 
     def record(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from assay.measure.nccl_environment import CHOICES, log_environment
 from assay.measure.nursery import Nursery
 from assay.store.append import set_aside_torn_tail, torn_tail
 
@@ -22,6 +23,8 @@ from assay.store.append import set_aside_torn_tail, torn_tail
 WORKER = (sys.executable, "-m", "assay.measure.worker")
 #: What a launcher tells its processes; workers make a group of their own and must not follow it.
 _OF_LAUNCHERS = ("TORCHELASTIC_", "SLURM_", "OMPI_", "PMI", "MASTER_", "GROUP_", "ROLE_")
+#: Where in the network Slurm has this node, which is no part of the group.
+_OF_PLACE = ("SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN")
 _OF_LAUNCHERS_WHOLE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 
@@ -247,6 +250,10 @@ class LocalCrew:
                 log = self._folder / "logs" / f"{spec['benchmark']}-{spec['replicate']}-rank-{rank:04d}.log"
                 self._logs.append(log)
                 env = worker_environment(here[rank].address, spec["threads"][place])
+                if spec["backend"] == "nccl":
+                    told = log.with_suffix(".nccl")
+                    self._logs.append(told)
+                    env |= log_environment(os.environ, told, every_call=spec["benchmark"] == CHOICES)
                 if self._nursery and not spec["from_nothing"]:
                     self._processes[rank] = self._nursery.start(path, place, log, env)
                 else:
@@ -269,8 +276,10 @@ class LocalCrew:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+        sound = all(process.poll() == 0 for process in self._processes.values())
         for log in self._logs:
-            if log.exists() and log.stat().st_size == 0:
+            # What NCCL logs of a task that ended well has been read; of another it may tell why.
+            if log.exists() and (log.stat().st_size == 0 or (sound and log.suffix == ".nccl")):
                 log.unlink()
         shutil.rmtree(self._folder / "scratch", ignore_errors=True)
         if self._scratch:
@@ -308,7 +317,7 @@ def worker_environment(address: str, threads: int) -> dict[str, str]:
     env = {
         name: value
         for name, value in os.environ.items()
-        if name not in _OF_LAUNCHERS_WHOLE and not name.startswith(_OF_LAUNCHERS)
+        if name in _OF_PLACE or not (name in _OF_LAUNCHERS_WHOLE or name.startswith(_OF_LAUNCHERS))
     }
     env["OMP_NUM_THREADS"] = str(threads)
     env["PYTHONPATH"] = os.pathsep.join(

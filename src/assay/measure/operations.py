@@ -32,6 +32,7 @@ class Operation:
 
     def __init__(self, context: Context, size_bytes: int) -> None:
         self.rank, self.world, self._device = context.rank, context.world, context.device
+        self._group = context.group
         items = size_bytes // ITEM_BYTES
         self._block = items // self.world
         self._items = self._block * self.world if self.splits else items
@@ -97,7 +98,7 @@ class AllReduce(Operation):
         """Sum over the ranks."""
         import torch.distributed as dist
 
-        dist.all_reduce(self._buffer)
+        dist.all_reduce(self._buffer, group=self._group)
 
     def is_right(self) -> bool:
         """Every rank holds the sum."""

@@ -27,8 +27,8 @@ class Benchmark:
     repeated at every restart. `needs` are programs that must be on the PATH; `needs_gpu` means nothing
     can be measured without one, `needs_nodes` that it is about several machines. `from_nothing` means that
     it times how long a start takes, so its workers must not begin with torch loaded. `wave` is its place in
-    the schedule, from one card outwards: inventory, card, node, pair, whole. One that is `apart` runs only
-    in suites and runs that name it.
+    the schedule, from one card outwards: inventory, card, node, pair, group, whole. One that is `apart`
+    runs only in suites and runs that name it.
     """
 
     name: str

@@ -14,7 +14,7 @@ from assay.measure.agent import Task
 from assay.measure.crew import World
 
 #: From one card outwards: what each wave is about.
-WAVES = ("inventory", "card", "node", "pair", "whole")
+WAVES = ("inventory", "card", "node", "pair", "group", "whole")
 #: Fresh processes, a rendezvous, buffers, proofs; more where many share few cores.
 _START_S = 4.0
 _MARGIN_FRAC = 1.25
@@ -49,6 +49,10 @@ def _rounds(among: int) -> int:
     return among - 1 + among % 2 if among > 1 else 0
 
 
+def _groups(s: Mapping[str, Any]) -> int:
+    return len(set(s.get("leaves", {}).values()))
+
+
 #: Benchmark -> seconds of measuring by its settings. A plug-in that is not here is taken for a minute.
 _SECONDS: dict[str, Callable[[Mapping[str, Any], Extent], float]] = {
     "environment": lambda s, e: 2.0,
@@ -60,6 +64,8 @@ _SECONDS: dict[str, Callable[[Mapping[str, Any], Extent], float]] = {
     "peer": lambda s, e: _rounds(e.per_node) * 4 * s["budget_s"],
     "pairs": lambda s, e: _rounds(e.nodes) * 4 * s["budget_s"],
     "pairs_alone": lambda s, e: len(s["pairs"]) * 4 * s["budget_s"],
+    "groups": lambda s, e: (1 + _groups(s)) * len(s["sizes"]) * 2 * s["budget_s"],
+    "choices": lambda s, e: len(s["ops"]) * len(s["sizes"]) * 0.2,
     "collectives": lambda s, e: len(s["ops"]) * len(s["sizes"]) * 3 * s["budget_s"],
     "clock": lambda s, e: s["drift_s"] + e.ranks * s["exchanges"] * 2e-4,
     "storage": lambda s, e: 8 * s["runtime_s"],
@@ -175,7 +181,9 @@ def _row(tasks: Sequence[Task], extent: Extent, each_s: float, fitting: int) -> 
     count = among.get(benchmark.wave, extent.ranks)
     pairs = benchmark.wave == "pair" or benchmark.name == "peer"
     ends = extent.per_node if benchmark.name == "peer" else extent.nodes
-    if pairs:
+    if benchmark.wave == "group":
+        subjects = f"{_groups(tasks[0].settings)} leaves"
+    elif pairs:
         subjects = f"{ends * (ends - 1) // 2 * (extent.nodes if benchmark.name == 'peer' else 1)} pairs"
     else:
         unit = {"card": "card", "node": "node", "inventory": "node"}.get(benchmark.wave, "rank")

@@ -129,6 +129,7 @@ _CPU: dict[str, Settings] = {
         "pings": _levels(100, 400, 1000),
         "budget_s": _levels(0.4, 1.0, 3.0),
     },
+    "groups": {"sizes": [4 * MiB], "budget_s": _levels(0.3, 1.0, 3.0)},
     "collectives": {
         "ops": _OPS,
         "sizes": _levels(
@@ -160,6 +161,12 @@ _CPU: dict[str, Settings] = {
         "warmup_steps": _levels(2, 8, 20),
     },
 }
+
+_GPU_SIZES = _levels(
+    [8, 64 * KiB, 1 * MiB, 16 * MiB, 256 * MiB, 1 * GiB],
+    [8 * 4**i for i in range(14)] + [1 * GiB, 4 * GiB, 8 * GiB],
+    [8 * 2**i for i in range(31)] + [16 * GiB],
+)
 
 _GPU: dict[str, Settings] = {
     "environment": {},
@@ -208,13 +215,14 @@ _GPU: dict[str, Settings] = {
         "pings": _levels(200, 1000, 3000),
         "budget_s": _levels(0.4, 1.0, 3.0),
     },
+    "groups": {
+        "sizes": _levels([256 * MiB], [256 * MiB, 1 * GiB], [1 * MiB, 256 * MiB, 1 * GiB]),
+        "budget_s": _levels(0.4, 1.0, 3.0),
+    },
+    "choices": {"ops": _OPS, "sizes": _GPU_SIZES, "budget_s": 0.1},
     "collectives": {
         "ops": _OPS,
-        "sizes": _levels(
-            [8, 64 * KiB, 1 * MiB, 16 * MiB, 256 * MiB, 1 * GiB],
-            [8 * 4**i for i in range(14)] + [1 * GiB, 4 * GiB, 8 * GiB],
-            [8 * 2**i for i in range(31)] + [16 * GiB],
-        ),
+        "sizes": _GPU_SIZES,
         "budget_s": _levels(0.3, 1.0, 4.0),
         "latency_op": "all_reduce",
         "latency_bytes": 64 * KiB,

@@ -6,12 +6,16 @@ leave it, at the least, with what its RDMA ports and its other network devices s
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay.measure.context import Context
+from assay.measure.gpu_sampler import device_of
+from assay.measure.nccl_environment import LOG_FILE, nccl_log
+from assay.probe.nvml import Nvml, NvmlError
 
 QUANTITY = "network.counted_share"
 #: Less than this proves nothing: other programs send as well.
@@ -22,8 +26,20 @@ _LIBRARIES = {
     "transport.library": r"lib(?:nccl|rccl)\.so[^ /]*|libtorch_cpu\.so",
     "transport.plugin": r"lib(?:nccl|rccl)-net[^ /]*\.so[^ /]*",
 }
-_NETWORK = re.compile(r"Using network (\S+)")
-_DIRECT = re.compile(r"via NET/\S+?/(?P<direct>GDRDMA|DMABUF)")
+#: Key -> what to say where the log lacks it.
+_BY_LOG = {
+    "transport.version": "the log does not tell the version",
+    "transport.network": "the log names no network",
+    "transport.network_plugin": "the log names no plugin for the network",
+    "transport.registration": "the log shows no channel over a network",
+}
+#: Fact of the log -> key, and the part of the line that is its value.
+_FACTS = {
+    "nccl.version": ("transport.version", "version"),
+    "rccl.version": ("transport.version", "version"),
+    "nccl.network": ("transport.network", "network"),
+    "nccl.plugin": ("transport.network_plugin", "name"),
+}
 
 
 @dataclass(frozen=True)
@@ -72,13 +88,16 @@ class Witness:
         self._context = context
         self._speaks = context.hosts.index(context.host) == context.rank
         self._before = Sent.now()
+        self._nvlink_before = nvlink_sent(context) if context.on_gpu else 0
 
     def record(self) -> None:
         """The library of this rank as facts; by a node's first rank, what was counted of what had to go."""
         context = self._context
-        for key, value, source in facts_of(context) if context.replicate == 0 else ():
-            reason = None if value else "nothing of the kind is loaded, or the log does not tell"
+        for key, value, source, lacking in facts_of(context) if context.replicate == 0 else ():
+            reason = None if value else lacking
             context.fact(key, f"rank:{context.number}", value, "text", reason=reason, source=source)
+        if context.on_gpu and context.replicate == 0:
+            self._record_nvlink()
         if not self._speaks or context.must_leave_bytes < _LEAST_BYTES:
             return
         after = Sent.now()
@@ -94,25 +113,65 @@ class Witness:
             share = max(0, now - before) / context.must_leave_bytes
             context.record(QUANTITY, share, "1", recipe=recipe, subject=node, absolute=False)
 
+    def _record_nvlink(self) -> None:
+        """Bytes that this rank's GPU has sent over NVLink meanwhile."""
+        context, before, after = self._context, self._nvlink_before, nvlink_sent(self._context)
+        sent = float(after - before) if isinstance(before, int) and isinstance(after, int) else None
+        reason = next((told for told in (before, after) if isinstance(told, str)), None)
+        subject, source = f"rank:{context.number}", "NVML field 138"
+        context.fact("transport.nvlink_sent", subject, sent, "B", reason=reason, source=source)
 
-def facts_of(context: Context) -> Iterator[tuple[str, str | None, str]]:
-    """Key, value and source of each thing that is known of the transport."""
+
+def nvlink_sent(context: Context) -> int | str:
+    """Bytes that this rank's GPU has sent over NVLink so far; or why that is not known."""
+    try:
+        with Nvml() as nvml:
+            return device_of(nvml, context).nvlink_sent_bytes()
+    except NvmlError as error:
+        return error.what
+
+
+def facts_of(context: Context) -> Iterator[tuple[str, str | None, str, str]]:
+    """Key, value, source of each thing that is known of the transport; and why, where it is not known."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     loaded = {line.split(maxsplit=5)[5] for line in maps if line.count("/")}
     for key, pattern in _LIBRARIES.items():
-        yield key, _named(loaded, pattern), "/proc/self/maps"
-    try:
-        log = Path("/proc/self/fd/1").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        log = ""
-    yield from told_by_log(log)
+        yield key, _named(loaded, pattern), "/proc/self/maps", "no library of that name is loaded"
+    if context.backend == "gloo":
+        for key in _BY_LOG:
+            yield key, None, "gloo", "Gloo keeps no log of its transport"
+        return
+    log = nccl_log(os.environ)
+    told = told_by_log(log or ())
+    for key, lacking in _BY_LOG.items():
+        reason = lacking if log is not None else "NCCL wrote no log that this rank could read"
+        yield key, told.get(key), LOG_FILE, reason
 
 
-def told_by_log(log: str) -> Iterator[tuple[str, str | None, str]]:
-    """What NCCL's log at INFO tells: the network in use, and whether it reads card memory directly."""
-    network, direct = _NETWORK.search(log), _DIRECT.search(log)
-    yield "transport.network", network[1] if network else None, "NCCL_DEBUG=INFO"
-    yield "transport.registration", direct["direct"] if direct else None, "NCCL_DEBUG=INFO"
+def told_by_log(log: Iterable[str]) -> dict[str, str]:
+    """What NCCL's log at INFO tells: version, network, plugin, and how the network reaches card memory."""
+    # The worker starts without the formats.
+    from assay.formats.nccl_log import VOCABULARY, Channel, read_line
+
+    told: dict[str, str] = {}
+    ways: set[str] = set()
+    for number, line in enumerate(log, 1):
+        found = read_line(line, number, LOG_FILE)
+        if found is None:  # the version stands in a line without a head
+            facts = VOCABULARY.find(line)
+        else:
+            said = list(found)
+            ways |= {_way(c.gdr) for c in said if isinstance(c, Channel) and c.transport.startswith("NET/")}
+            facts = [(f.fact, f.fields) for f in said if not isinstance(f, Channel)]
+        for fact, fields in facts:
+            if fact in _FACTS:
+                key, part = _FACTS[fact]
+                told.setdefault(key, fields[part])
+    return told | ({"transport.registration": " + ".join(sorted(ways))} if ways else {})
+
+
+def _way(gdr: bool) -> str:
+    return "GPUDirect RDMA" if gdr else "host memory"
 
 
 def _named(paths: Iterable[str], pattern: str) -> str | None:

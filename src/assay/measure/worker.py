@@ -48,10 +48,12 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
         _join(context, spec)
     except (RuntimeError, ImportError, OSError, ValueError) as error:
         return _fail(context, benchmark, f"the ranks did not find each other: {_first_line(error)}")
-    witness = Witness(context) if len(set(context.hosts)) > 1 else None
+    several = len(set(context.hosts)) > 1
+    witness = Witness(context) if several or (context.on_gpu and context.world > 1) else None
     code = _run(context, benchmark)
     if witness:
         witness.record()
+    if several:
         record_retransmits(context, dict(zip(spec["addresses"], context.hosts, strict=True)))
     _leave(context, code)
     context.lines.sync()

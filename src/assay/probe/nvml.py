@@ -21,6 +21,8 @@ CLOCK_MEMORY = 2
 
 VIRTUALIZATION_MODES = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host vgpu", 4: "host vsga"}
 COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
+#: NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX of nvml.h, and the scope that sums over all links.
+_NVLINK_SENT_KiB, _ALL_LINKS = 138, 0xFFFFFFFF
 NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 TOPOLOGY_LEVELS = {0: "board", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
@@ -96,6 +98,20 @@ class _Process(ctypes.Structure):
         ("used_bytes", ctypes.c_ulonglong),
         ("gpu_instance", ctypes.c_uint),
         ("compute_instance", ctypes.c_uint),
+    )
+
+
+class _FieldValue(ctypes.Structure):
+    """nvmlFieldValue_t; `value` is a union of eight bytes, here as the unsigned one."""
+
+    _fields_ = (
+        ("field", ctypes.c_uint),
+        ("scope", ctypes.c_uint),
+        ("timestamp_us", ctypes.c_longlong),
+        ("latency_us", ctypes.c_longlong),
+        ("type", ctypes.c_int),
+        ("code", ctypes.c_int),
+        ("value", ctypes.c_ulonglong),
     )
 
 
@@ -267,6 +283,15 @@ class Device:
                     break
                 raise
         return tuple(states)
+
+    def nvlink_sent_bytes(self) -> int:
+        """Data bytes sent so far over all NVLinks of this GPU; the driver counts in KiB."""
+        function = "nvmlDeviceGetFieldValues"
+        asked = _FieldValue(field=_NVLINK_SENT_KiB, scope=_ALL_LINKS)
+        self._nvml._call(function, self._handle, 1, ctypes.byref(asked))
+        if asked.code:
+            raise NvmlError("the driver has no count of NVLink bytes", function=function, code=asked.code)
+        return int(asked.value) * 1024
 
     def process_pids(self) -> tuple[int, ...]:
         """The processes that have a compute context; numbers are those of the host's pid namespace."""

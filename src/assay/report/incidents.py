@@ -135,7 +135,7 @@ def service_object(service: Service, terms: Terms, texts: Texts, habit: Habit | 
         },
         "reason": None if service.watched_s else "nothing was watched in this window",
         "spent": spent_object(service.spent),
-        "checkpoint": _habit_object(habit),
+        "checkpoint": habit_object(habit),
         "incidents": [incident_object(i, texts) for i in service.incidents],
         "recoveries": [
             {
@@ -164,7 +164,8 @@ def service_object(service: Service, terms: Terms, texts: Texts, habit: Habit | 
     }
 
 
-def _habit_object(habit: Habit | None) -> dict[str, object] | None:
+def habit_object(habit: Habit | None) -> dict[str, object] | None:
+    """Measured times, and the intervals between checkpoints that follow; None where nothing is measured."""
     if habit is None:
         return None
     return {
@@ -175,6 +176,12 @@ def _habit_object(habit: Habit | None) -> dict[str, object] | None:
         "young_interval_s": young_s(habit),
         "goodput_frac": goodput_frac(habit, best_s(habit)),
     }
+
+
+def habit_line(habit: Habit, texts: Texts) -> str:
+    """How often to save, and the measured times that say so."""
+    values = {"mtbf_s": habit.mtbf_s, "save_s": habit.save_s, "restart_s": habit.restart_s}
+    return texts.say(Message.of("watch.interval", best_s=best_s(habit), **values))
 
 
 def plain_service(service: Service, terms: Terms, texts: Texts, habit: Habit | None) -> str:
@@ -193,8 +200,7 @@ def plain_service(service: Service, terms: Terms, texts: Texts, habit: Habit | N
             console.print(Padding(Text(line), (0, 0, 0, indent)))
     if habit is not None:
         console.print("")
-        values = {"mtbf_s": habit.mtbf_s, "save_s": habit.save_s, "restart_s": habit.restart_s}
-        console.print(texts.say(Message.of("watch.interval", best_s=best_s(habit), **values)))
+        console.print(habit_line(habit, texts))
     if service.incidents:
         console.print("")
         for indent, line in _incident_lines(service.incidents, texts):

@@ -19,6 +19,8 @@ GIB = 2**30
 MIB = 2**20
 #: In a run by rails each node meets the next so many nodes, on every rail.
 _RAIL_PARTNERS = 4
+#: Nodes below one leaf, of a cluster that has two leaves or more and whose pairs of nodes are measured.
+_LEAF_NODES = 16
 
 #: One subject's own change over the samples.
 FLUCTUATION = "(max-min)/median"
@@ -161,6 +163,7 @@ def all_series(layout: Layout, figures: Mapping[str, float]) -> list[Series]:
     return [
         *_of_gpus(layout, figures),
         *_peers(layout, figures),
+        *_leaves(layout, figures),
         *_collectives(layout, figures),
         *_storage(layout, figures),
         *_clocks(layout, figures),
@@ -263,6 +266,34 @@ def _pairs(
         count=8,
         yields=(Yield("peer.latency", "s", "p50"),),
     )
+
+
+def _leaves(layout: Layout, figures: Mapping[str, float]) -> Iterator[Series]:
+    """An all_reduce below each leaf, all leaves side by side and each alone."""
+    count = layout.nodes // _LEAF_NODES
+    if layout.pairs not in ("all", "rails") or count < 2:
+        return
+    ranks = _LEAF_NODES * layout.gpus
+    message_bytes, factor = 256 * MIB, 2 * (ranks - 1) / ranks
+    time_s = message_bytes * factor / figures["collective.all_reduce.busbw@network"]
+    for load in ("side_by_side", "alone"):
+        yield Series(
+            benchmark="groups",
+            unit="s",
+            recipe=Recipe.of(
+                bytes=message_bytes,
+                ranks=ranks,
+                dtype="fp32",
+                transport="nccl",
+                method="pipelined",
+                load=load,
+            ),
+            subjects=tuple(Subject("group", f"leaf{leaf}") for leaf in range(count)),
+            ranks=np.arange(count) * ranks,
+            base=np.full(count, time_s),
+            count=8,
+            yields=(Yield("leaf.all_reduce.busbw", "B/s", "mean", message_bytes * factor),),
+        )
 
 
 def _collectives(layout: Layout, figures: Mapping[str, float]) -> Iterator[Series]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from assay.codec.watching import ActionPlan
@@ -46,6 +46,7 @@ class Decider:
     nodes: int
     say: Callable[[Incident], str]
     _taken: dict[int, deque[tuple[float, str]]] = field(default_factory=dict)
+    _told: set[tuple[int, str, Step, Severity]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for plan in self.plans:
@@ -62,7 +63,7 @@ class Decider:
                 if plan.kind in _REMOVING:
                     yield from self._remove(at, plan, change)
                 else:
-                    yield self._tell(plan, change)
+                    yield from self._call(at, plan, change)
 
     def _applies(self, plan: ActionPlan, change: Change) -> bool:
         incident = change.incident
@@ -72,6 +73,28 @@ class Decider:
             steps = (Step.OPENED, Step.ESCALATED)
         severe = incident.severity.rank <= Severity(plan.severity).rank
         return change.step in steps and severe and (not plan.codes or incident.code in plan.codes)
+
+    def _call(self, at: int, plan: ActionPlan, change: Change) -> Iterator[Order]:
+        """Tell of a change once, unless too much was told within `per_s`."""
+        key = at, change.incident.id, change.step, change.incident.severity
+        if key in self._told and plan.kind != "alertmanager":
+            return  # Alertmanager is told as often as it changes: it knows an alert by its labels
+        recent, order = self._recent(at, plan, change.time_s), self._tell(plan, change)
+        if len(recent) >= plan.calls and plan.kind != "alertmanager":
+            yield replace(
+                order, refusal=f"{len(recent)} were sent within {show(plan.per_s, 's')}: {order.text}"
+            )
+            return
+        self._told.add(key)
+        recent.append((change.time_s, change.incident.id))
+        yield order
+
+    def _recent(self, at: int, plan: ActionPlan, now_s: float) -> deque[tuple[float, str]]:
+        """What this action did within its `per_s`."""
+        taken = self._taken.setdefault(at, deque())
+        while taken and taken[0][0] <= now_s - plan.per_s:
+            taken.popleft()
+        return taken
 
     def _tell(self, plan: ActionPlan, change: Change) -> Order:
         incident = change.incident
@@ -98,9 +121,7 @@ class Decider:
         )
 
     def _remove(self, at: int, plan: ActionPlan, change: Change) -> Iterator[Order]:
-        taken = self._taken.setdefault(at, deque())
-        while taken and taken[0][0] <= change.time_s - plan.per_s:
-            taken.popleft()
+        taken = self._recent(at, plan, change.time_s)
         most = int(plan.most_frac * self.nodes)
         for node in change.incident.nodes:
             if any(name == node for _, name in taken):

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from assay.watch.metrics import BY_NAME
 
-#: Title of a row, and its panels: title, unit of Grafana, expression with {m} for the metric, metric, legend.
+#: Title of a row, and its panels: title, unit of Grafana, expression with {m} for the metric, metric (none
+#: for those of the text file of a job), legend.
 _ROWS = (
     (
         "GPUs",
@@ -36,6 +37,13 @@ _ROWS = (
              "node_tcp_retransmits_total", "{{instance}}"),
             ("Ranks waiting for a processor", "percentunit", "rate({m}[1m])", "rank_cpu_wait_s_total",
              "{{instance}} rank {{rank}}"),
+        ),
+    ),
+    (
+        "Jobs",
+        (
+            ("Save every", "s", "assay_job_checkpoint_interval_seconds", "", "{{instance}}"),
+            ("Open incidents", "short", "assay_incidents_open", "", "{{instance}}"),
         ),
     ),
 )  # fmt: skip
@@ -85,9 +93,8 @@ def _panels() -> Iterator[dict[str, object]]:
                 "x": at % _PER_ROW * _WIDTH,
                 "y": y + at // _PER_ROW * _HEIGHT,
             }
-            yield _panel(
-                number, name, unit, expression.replace("{m}", BY_NAME[metric].exported), legend, place
-            )
+            own = BY_NAME[metric].exported if metric else ""
+            yield _panel(number, name, unit, expression.replace("{m}", own), legend, place)
         y += -(-len(panels) // _PER_ROW) * _HEIGHT
 
 

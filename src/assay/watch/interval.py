@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from assay.domain.ledger import Entry, JobTime, Recovery, Session, Watched
 from assay.errors import InputError
 
 
@@ -57,3 +58,30 @@ def habit_of(
         save_s=max(statistics.median(saves_s), 1e-3),
         restart_s=statistics.median(restarts_s) if restarts_s else 0.0,
     )
+
+
+@dataclass(slots=True)
+class Habits:
+    """Gathers the habit of a job from the books as they grow, live or read again."""
+
+    failures_s: list[float] = field(default_factory=list)
+    saves_s: list[float] = field(default_factory=list)
+    restarts_s: list[float] = field(default_factory=list)
+    watched_s: float = 0.0
+
+    def take(self, entry: Entry) -> None:
+        """One more entry of the ledger."""
+        if isinstance(entry, JobTime) and entry.spent.checkpoint_s > 0:
+            self.saves_s.append(entry.spent.checkpoint_s)
+        elif isinstance(entry, Session) and entry.broken and entry.ended_s:
+            self.failures_s.append(entry.ended_s)
+        elif isinstance(entry, Recovery):
+            self.failures_s.append(entry.time_s)
+            self.restarts_s.append(sum(entry.phases.values()))
+        elif isinstance(entry, Watched):
+            self.watched_s += entry.to_s - entry.from_s
+
+    def habit(self, watched_s: float | None = None) -> Habit | None:
+        """The habit so far; `watched_s` where overlapping watchers must not count twice."""
+        watched_s = self.watched_s if watched_s is None else watched_s
+        return habit_of(self.failures_s, self.saves_s, self.restarts_s, watched_s)

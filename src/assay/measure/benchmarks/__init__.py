@@ -11,6 +11,8 @@ ORDER = (
     "peer",
     "pairs",
     "pairs_alone",
+    "groups",
+    "choices",
     "collectives",
     "clock",
     "storage",

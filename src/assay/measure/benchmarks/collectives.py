@@ -78,7 +78,7 @@ def _sizes_done(context: Context, op: str) -> Iterator[int]:
         )
     call_s, floor = 0.0, _LATENCY_BOUND_BYTES
     for size in sorted(sizes):
-        reason = _obstacle(context, op, size, call_s=call_s * max(1.0, size / floor))
+        reason = obstacle(context, op, size, call_s=call_s * max(1.0, size / floor))
         if reason:
             _missing(context, op, {"bytes": size}, reason)
             continue
@@ -91,7 +91,7 @@ def _measure(context: Context, op: str, size: int) -> float:
     operation = OPERATIONS[op](context, size)
     operation.fill()
     settings, latency = context.settings, _is_latency(context, op, size)
-    piped = _Pipelined.of(context, operation, count=_count(settings["budget_s"], _pace_s(context, operation)))
+    piped = pipelined(context, operation)
     aligned = None
     if operation.waits_for_all:
         paced_s = _Aligned.of(context, operation, count=3).call_s
@@ -110,17 +110,23 @@ def _measure(context: Context, op: str, size: int) -> float:
     return piped.mean_s
 
 
+def pipelined(context: Context, operation: Operation) -> Pipelined:
+    """Calls back to back for as long as the budget of the settings."""
+    count = _count(context.settings["budget_s"], _pace_s(context, operation))
+    return Pipelined.of(context, operation, count=count)
+
+
 def _pace_s(context: Context, operation: Operation) -> float:
     """Seconds of a call, from a fifth of the budget where that holds more than the two of a first look."""
     share_s = context.settings["budget_s"] / 5
-    first_s = _Pipelined.of(context, operation, count=2).mean_s
+    first_s = Pipelined.of(context, operation, count=2).mean_s
     if 4 * first_s > share_s:
         return first_s
-    return _Pipelined.of(context, operation, count=_count(share_s, first_s)).mean_s
+    return Pipelined.of(context, operation, count=_count(share_s, first_s)).mean_s
 
 
 @dataclass(frozen=True)
-class _Pipelined:
+class Pipelined:
     """Calls back to back: mean time of one over calls and ranks; this rank's CPU time over wall time."""
 
     mean_s: float
@@ -128,7 +134,7 @@ class _Pipelined:
     count: int
 
     @classmethod
-    def of(cls, context: Context, operation: Operation, *, count: int) -> _Pipelined:
+    def of(cls, context: Context, operation: Operation, *, count: int) -> Pipelined:
         """Run `count` calls between two synchronisations, after one that warms up."""
         sync = context.sync_function()
         operation.run()
@@ -291,7 +297,7 @@ def _unsupported(context: Context, op: str) -> str | None:
     return reason
 
 
-def _obstacle(context: Context, op: str, size: int, *, call_s: float) -> str | None:
+def obstacle(context: Context, op: str, size: int, *, call_s: float) -> str | None:
     """Why this size cannot be measured, or None. The same on every rank.
 
     `call_s` is what a call would take at the pace of the size before.

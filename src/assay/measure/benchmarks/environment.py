@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from assay.measure.context import Context, Value
 from assay.measure.registry import benchmark
 from assay.probe import Fact, Roots, inventory, read, steal_facts
 from assay.probe.cpu import read_cpus
+from assay.probe.fact import known
 from assay.probe.masking import masked
 
 #: Variables that change what a rank measures.
@@ -44,6 +45,8 @@ def environment(context: Context) -> None:
         replaced = {fact.key for fact in stolen}
         facts = [fact for fact in inventory(host=context.host) if fact.key not in replaced]
         facts += stolen
+        if leaf := leaf_of(os.environ):
+            facts.append(known(node, "leaf", leaf, "text", "SLURM_TOPOLOGY_ADDR"))
     own = all(_host_of(str(fact.subject)) == context.host for fact in facts)
     context.require_everywhere(
         own and bool(facts) == (context.local_rank == 0), "the inventory is not of this host"
@@ -51,6 +54,17 @@ def environment(context: Context) -> None:
     _record(context, facts)
     for key, value, unit, source in (*_rank_facts(context, roots), *_torch_facts(context)):
         context.fact(key, f"rank:{context.number}", value, unit, source=source)
+
+
+def leaf_of(env: Mapping[str, str]) -> str | None:
+    """The switch right above this node as Slurm's topology/tree tells its jobs: `spine0.leaf3.node07`.
+
+    The pattern beside it, `switch.switch.node`, says how many parts there are: a node's name may have dots.
+    """
+    kinds = env.get("SLURM_TOPOLOGY_ADDR_PATTERN", "").split(".")
+    names = env.get("SLURM_TOPOLOGY_ADDR", "").split(".", len(kinds) - 1)
+    told = kinds[-2:] == ["switch", "node"] and len(names) == len(kinds)
+    return names[-2] if told else None
 
 
 def _keep_busy(seconds: float) -> None:

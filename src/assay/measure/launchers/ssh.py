@@ -30,14 +30,15 @@ _PARTING_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A line of a hosts file: how ssh calls the host, and where the others reach it."""
+    """A line of a hosts file: how ssh calls the host, where the others reach it, the leaf switch above it."""
 
     name: str
     address: str
+    leaf: str = ""
 
 
 def read_hosts(path: Path) -> tuple[Host, ...]:
-    """The hosts of a file, one a line, `name [address]`; `#` begins a comment; none may come twice."""
+    """The hosts of a file, one a line, `name [address [leaf]]`; `#` begins a comment; none may come twice."""
     hosts: dict[str, Host] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -48,15 +49,16 @@ def read_hosts(path: Path) -> tuple[Host, ...]:
         if not words:
             continue
         where = f"{path}:{number}"
-        if len(words) > 2:
+        if len(words) > 3:
             raise InputError(
                 f"{line.strip()!r} has {len(words)} words",
                 where=where,
-                fix="write a host and, where ssh knows it by another name, its address: node07 10.0.0.7",
+                fix="write a host, its address where ssh has another name, and the leaf switch above it: "
+                "node07 10.0.0.7 leaf3",
             )
         if words[0] in hosts:
             raise InputError(f"host {words[0]} is given twice", where=where, fix="give each host once")
-        hosts[words[0]] = Host(name=words[0], address=words[-1])
+        hosts[words[0]] = Host(name=words[0], address=words[:2][-1], leaf=words[2] if words[2:] else "")
     if not hosts:
         raise InputError("no host is given", where=str(path), fix="write one host a line")
     return tuple(hosts.values())

@@ -12,7 +12,7 @@ from assay.domain.samples import Samples
 from assay.domain.subject import CLUSTER, Subject
 from assay.watch.registry import TICK, detector
 from assay.watch.settings import Settings
-from assay.watch.signal import Item, Signal, over, raised
+from assay.watch.signal import Item, Signal, over, raised, seen
 
 #: Metrics whose subjects stay; those of ranks come and go with their jobs.
 LASTING = (
@@ -25,37 +25,89 @@ LASTING = (
 )
 
 
-@detector("node-down", reads=("node_up", TICK), codes=("NODE_DOWN",), false_alarms_per_subject_day=1e-3)
+@detector(
+    "node-down",
+    reads=("node_up", "node_down", "node_back", TICK),
+    codes=("NODE_DOWN",),
+    false_alarms_per_subject_day=1e-3,
+)
 class NodeDown:
-    """A node whose exporter has not answered for `down_s`.
+    """A node whose exporter has not answered for `down_s`, or that the scheduler has set down.
 
-    Assumes that a healthy exporter misses several scrapes in a row no more than once in three years.
+    Assumes that a healthy exporter misses several scrapes in a row no more than once in three years. The
+    scheduler has waited by itself (SlurmdTimeout), so its word counts at once.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._down_s = settings.down_s
         self._since_s: dict[Subject, float] = {}
         self._on: set[Subject] = set()
+        self._set_down: set[Subject] = set()
 
     def feed(self, item: Item) -> Iterator[Signal]:
-        """Which nodes answer, or a second that has passed."""
+        """Which nodes answer, what the scheduler says, or a second that has passed."""
         if isinstance(item, Samples):
             up = item.values > 0.5
             for at in np.flatnonzero(~up):
                 self._since_s.setdefault(item.subjects[at], item.time_s)
             for subject in [s for s in self._since_s if self._answers(s, item, up)]:
                 del self._since_s[subject]
-                if subject in self._on:
-                    self._on.discard(subject)
-                    yield over("NODE_DOWN", subject, item.time_s)
+                yield from self._maybe_over(subject, item.time_s)
+        elif item.kind == "node_down":
+            self._set_down.add(item.subject)
+            if item.subject not in self._on:
+                self._on.add(item.subject)
+                yield raised(
+                    "NODE_DOWN",
+                    item.subject,
+                    item.time_s,
+                    "node_set_down",
+                    proof=seen(item),
+                    reason=item.text,
+                )
+        elif item.kind == "node_back":
+            self._set_down.discard(item.subject)
+            yield from self._maybe_over(item.subject, item.time_s)
         for subject, since_s in self._since_s.items():
             if item.time_s - since_s >= self._down_s and subject not in self._on:
                 self._on.add(subject)
                 yield raised("NODE_DOWN", subject, item.time_s, "node_down", silent_s=item.time_s - since_s)
 
+    def _maybe_over(self, subject: Subject, time_s: float) -> Iterator[Signal]:
+        """It is over when neither the exporter nor the scheduler calls it down."""
+        if subject in self._on and subject not in self._since_s and subject not in self._set_down:
+            self._on.discard(subject)
+            yield over("NODE_DOWN", subject, time_s)
+
     @staticmethod
     def _answers(subject: Subject, item: Samples, up: np.ndarray) -> bool:
         return any(s == subject and up[at] for at, s in enumerate(item.subjects))
+
+
+@detector(
+    "node-drained",
+    reads=("node_drained", "node_undrained"),
+    codes=("NODE_DRAINED",),
+    false_alarms_per_subject_day=0.0,
+)
+class NodeDrained:
+    """A node that somebody keeps from new jobs. A state, told by the scheduler: it has no noise."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._on: set[Subject] = set()
+
+    def feed(self, item: Item) -> Iterator[Signal]:
+        """Drained, or taken back."""
+        if not isinstance(item, Event) or (item.kind == "node_drained") == (item.subject in self._on):
+            return
+        if item.kind == "node_drained":
+            self._on.add(item.subject)
+            yield raised(
+                "NODE_DRAINED", item.subject, item.time_s, "node_drained", proof=seen(item), reason=item.text
+            )
+        else:
+            self._on.discard(item.subject)
+            yield over("NODE_DRAINED", item.subject, item.time_s)
 
 
 @dataclass(slots=True)

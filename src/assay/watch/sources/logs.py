@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from assay.domain.event import Event
 from assay.domain.subject import CLUSTER, Subject
 from assay.errors import InputError
-from assay.formats import kernel_log, torch_text, training_log
+from assay.formats import kernel_log, slurm_state, torch_text, training_log
 from assay.formats.sentences import Vocabulary
 from assay.formats.time_stamp import stamp_s
 
-_VOCABULARY = Vocabulary((*torch_text.SENTENCES, *kernel_log.SENTENCES))
+_VOCABULARY = Vocabulary((*torch_text.SENTENCES, *kernel_log.SENTENCES, *slurm_state.SENTENCES))
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _RANK_IN_LINE = re.compile(r"^\[(?:rank ?|default)?(\d+)\]:? ?|^(\d+): ")
 _RANK_IN_NAME = re.compile(r"rank[_-]?(\d+)|/(\d+)/std(?:out|err)\.log$", re.IGNORECASE)
@@ -24,6 +24,12 @@ _EVENTS = {
     "gpu.off_bus": "gpu_off_bus",
     "nic.link_down": "link_down",
     "gpu.sxid": "nvswitch_error",
+}
+#: What Slurm says of nodes in its logs and in those of a job.
+_NODES = {
+    "slurm.node_failure": "node_down",
+    "slurm.node_drained": "node_drained",
+    "slurm.node_back": "node_back",
 }
 #: What the names of a user's own pattern may be.
 PATTERN_NAMES = ("step", "step_s", "step_ms", "busy_s", "busy_ms", "loss", "tokens_per_s")
@@ -91,6 +97,11 @@ class LogReader:
         elif fact == "gloo.closed":
             peer = self._peer(fields.get("peer", ""))
             yield self._event("peer_closed", time_s, speaker, text, source, {"peer": str(peer)})
+        elif fact in _NODES:
+            for name in _hosts(fields.get("host", "")):
+                yield self._event(_NODES[fact], time_s, Subject("node", name), text, source, {})
+        elif fact == "slurm.requeued":
+            yield self._event("job_requeued", time_s, CLUSTER, text, source, {})
         elif fact == "elastic.failed":
             gone = Subject("rank", fields["rank"])
             yield self._event("rank_exited", time_s, gone, text, source, {"code": int(fields["code"])})
@@ -128,6 +139,14 @@ class LogReader:
             source=source,
             details={**own, **details},
         )
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    """The nodes of a host list in a line; none where it is cut off."""
+    try:
+        return slurm_state.hosts(text, "a log")
+    except InputError:
+        return ()
 
 
 def own_pattern(text: str, *, where: str | None = None) -> re.Pattern[str]:

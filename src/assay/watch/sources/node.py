@@ -19,6 +19,7 @@ from assay.probe import Device, Fact, Nvml, NvmlError, Roots
 from assay.probe.clocks import kernel_clock_facts, read_clocks
 from assay.probe.counters import PortCounters, tcp_segments
 from assay.probe.ranks import Ranks
+from assay.watch.sources.clock_log import ClockLog
 from assay.watch.sources.kernel import KernelMessages
 from assay.watch.sources.logs import LogReader
 from assay.watch.sources.peers import Peers
@@ -43,6 +44,7 @@ class NodeReader:
         peers: Peers | None = None,
         own_network: bool = False,
         kernel: KernelMessages | None = None,
+        clock_log: ClockLog | None = None,
     ) -> None:
         self.host = host
         self._node = Subject("node", host)
@@ -57,6 +59,7 @@ class NodeReader:
         self._storage = StorageProbe(storage) if storage else None
         self._peers = peers
         self._clock = _Every(SLOW_S, self._read_clock)
+        self._clock_log = clock_log
 
     def read(self, now_s: float) -> Iterator[Value]:
         """Every value of now."""
@@ -71,7 +74,7 @@ class NodeReader:
         if segments is not None:
             yield "node_tcp_retransmits_total", self._node, float(segments[1])
             yield "node_tcp_segments_total", self._node, float(segments[0])
-        yield from self._clock.values(now_s)
+        yield from self._clock_values(now_s)
         if self._storage:
             yield "storage_latency_s", self._node, self._storage.latency_s()
         yield from self._read_ranks()
@@ -102,6 +105,17 @@ class NodeReader:
             self._kernel.close()
         if self._storage:
             self._storage.close()
+        if self._clock_log:
+            self._clock_log.close()
+
+    def _clock_values(self, now_s: float) -> Iterator[Value]:
+        """What ptp4l has written goes before what a program says now and then."""
+        logged_s = self._clock_log.offset_s(now_s) if self._clock_log else None
+        for value in self._clock.values(now_s):
+            if logged_s is None or value[0] != "clock_offset_s":
+                yield value
+        if logged_s is not None:
+            yield "clock_offset_s", self._node, logged_s
 
     def _read_kernel(self, now_s: float) -> Iterator[Value]:
         """The last Xid of each GPU, by its bus id, as long as the exporter runs."""

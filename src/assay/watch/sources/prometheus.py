@@ -1,15 +1,9 @@
-"""Reading Prometheus through its HTTP API: every metric of the watch for all nodes, and which targets are up.
-
-What it cannot tell is an event: `source_failed` when it does not answer or answers too slowly, and
-`source_back` when it does again.
-"""
+"""Prometheus through its HTTP API: every metric of the watch for all nodes, and which targets are up."""
 
 from __future__ import annotations
 
 import json
 import math
-import queue
-import threading
 import time
 import urllib.error
 import urllib.parse
@@ -22,15 +16,16 @@ import numpy as np
 
 from assay.domain.event import Event
 from assay.domain.samples import Samples
-from assay.domain.subject import CLUSTER, Subject
+from assay.domain.subject import Subject
 from assay.errors import InputError
 from assay.watch.metrics import METRICS, Metric, subject_of
 from assay.watch.signal import Item
+from assay.watch.sources.asking import Asking
 
 #: dcgm-exporter's word for "no value".
 _BLANK = 9.2e18
 #: How often it is asked again for what other exporters may have begun to tell.
-_LOOK_AGAIN_S = 60.0
+LOOK_AGAIN_S = 60.0
 _OWN = {metric.exported: metric for metric in METRICS}
 
 
@@ -81,53 +76,24 @@ def _vector(body: object, url: str) -> Iterator[Series]:
         )
 
 
-class PrometheusSource:
-    """Asks in a thread of its own every `every_s`, so that a slow answer holds nothing else up."""
+class PrometheusSource(Asking):
+    """All metrics of all nodes, every `every_s`."""
 
-    def __init__(self, server: Prometheus, *, every_s: float = 15.0, host_label: str = "instance") -> None:
-        self._server, self._every_s, self._host_label = server, every_s, host_label
+    def __init__(
+        self,
+        server: Prometheus,
+        *,
+        every_s: float = 15.0,
+        host_label: str = "instance",
+        look_again_s: float = LOOK_AGAIN_S,
+    ) -> None:
+        self._server, self._host_label = server, host_label
         self._subjects: dict[tuple[Subject, ...], tuple[Subject, ...]] = {}
         self._placed: dict[Subject, str] = {}
         self._known: dict[tuple[str, frozenset[tuple[str, str]]], Subject] = {}
         self._other: dict[str, str | None] = {}
-        self._look_s = -math.inf
-        self._failed = False
-        self._items: queue.Queue[Item] = queue.Queue()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="prometheus", daemon=True)
-        self._thread.start()
-
-    def poll(self, now_s: float) -> list[Item]:
-        """What has come since the last call."""
-        items: list[Item] = []
-        while not self._items.empty():
-            items.append(self._items.get())
-        return items
-
-    def close(self) -> None:
-        """Stop asking."""
-        self._stop.set()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            begin_s = time.monotonic()
-            try:
-                items = list(self._ask())
-            except (OSError, InputError, ValueError, KeyError, TypeError) as fault:
-                what = fault.what if isinstance(fault, InputError) else str(fault)
-                items = [self._news("source_failed", what)] if not self._failed else []
-                self._failed = True
-            else:
-                if self._failed:
-                    items.insert(0, self._news("source_back", ""))
-                self._failed = False
-            for item in items:
-                self._items.put(item)
-            self._stop.wait(max(0.05, self._every_s - (time.monotonic() - begin_s)))
-
-    def _news(self, kind: str, text: str) -> Event:
-        details: dict[str, str | int | float | None] = {"source": self._server.url}
-        return Event(kind=kind, time_s=time.time(), subject=CLUSTER, text=text, details=details)
+        self._look_s, self._look_again_s = -math.inf, look_again_s
+        super().__init__(server.url, self._ask, every_s=every_s)
 
     def _ask(self) -> Iterator[Item]:
         rows: dict[str, dict[Subject, float]] = defaultdict(dict)
@@ -165,7 +131,7 @@ class PrometheusSource:
 
     def _others(self, metric: Metric) -> list[Series]:
         """The same from the exporters that users already run; which one tells it is remembered."""
-        if time.monotonic() - self._look_s > _LOOK_AGAIN_S:
+        if time.monotonic() - self._look_s > self._look_again_s:
             self._look_s = time.monotonic()
             self._other.clear()
         if metric.name in self._other:
