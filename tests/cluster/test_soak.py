@@ -30,5 +30,7 @@ def test_twenty_clean_runs_raise_no_alarm(request, namespace_cluster, tmp_path):
             assert set(job.wait().values()) == {0}, job.errors()
         finally:
             job.stop()
-        alarms += [(number, *found) for found in findings(job.answer, *LINKS)]
+        found = findings(job.answer, *LINKS)
+        print(f"clean run {number + 1} of 20: {found or 'no alarm'}", flush=True)
+        alarms += [(number, *one) for one in found]
     assert alarms == []
