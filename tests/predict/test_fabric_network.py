@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from assay.catalog.clusters import cluster, cluster_ids
-from assay.predict.fabric_network import FabricNetwork
+from assay.errors import InputError
+from assay.predict.fabric_network import FabricNetwork, SharpNetwork
+from assay.predict.network import LinkNetwork
 
 RANKS = np.array([1, 2, 4, 8, 16, 64, 2, 8, 2, 8])
 STRIDE = np.array([1, 1, 1, 1, 1, 1, 8, 8, 72, 72])
@@ -35,3 +37,24 @@ def test_groups_side_by_side_share_the_nics() -> None:
     one, eight = network.time_s("all_gather", 1e9, [16, 2], [1, 8])
     # A ring over 16 ranks uses 8 NICs; 8 groups of 2 have one each.
     assert eight > 3 * one
+
+
+def test_switches_that_add_shorten_what_nodes_all_reduce_and_nothing_else() -> None:
+    described = cluster("dgx-h100").of(16)
+    plain = LinkNetwork.of(described)
+    sharp = SharpNetwork(plain, described)
+    ranks, stride = np.array([8, 16, 128]), np.array([1, 8, 1])
+    with_s, without_s = (one.time_s("all_reduce", 1e8, ranks, stride) for one in (sharp, plain))
+    assert with_s[0] == without_s[0]
+    assert with_s[1] < without_s[1]
+    assert with_s[2] <= without_s[2]
+    for op in ("all_gather", "reduce_scatter", "all_to_all"):
+        np.testing.assert_array_equal(
+            sharp.time_s(op, 1e8, ranks, stride), plain.time_s(op, 1e8, ranks, stride)
+        )
+
+
+def test_switches_that_cannot_add_are_not_asked_to() -> None:
+    described = cluster("hgx-h100-roce").of(16)
+    with pytest.raises(InputError, match="do not add up"):
+        SharpNetwork(LinkNetwork.of(described), described).time_s("all_reduce", 1e8, [16], [8])

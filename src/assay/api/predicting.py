@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from assay.predict.inputs import Input
 
 _NO_CHANGE = "more GPUs, or GPUs with more memory: no recomputation, sharding, tp or pp makes it fit"
+_SHARP = "what nodes all-reduce is added up in the switches (SHARP)"
 _UNSTACKED = f"no stack named: {DEFAULT_STACK} taken"
 
 
@@ -58,6 +59,7 @@ class PredictOptions:
     stack: str | None = None
     tokens: float | None = None
     sensitivity: bool = False
+    sharp: bool = False
     conditions: Conditions | None = None
 
 
@@ -116,14 +118,16 @@ def predict_step(options: PredictOptions) -> Predicted:
         gpu=calibrated_gpu(gpu, built.calibration),
         stack=stack(options.stack or DEFAULT_STACK),
     )
-    network, physics = network_of(built), calibrated_physics(built.calibration)
+    network, physics = _network(built, sharp=options.sharp), calibrated_physics(built.calibration)
     assumed = (*(() if options.stack else (_UNSTACKED,)), *found.assumed)
+    if options.sharp:
+        assumed = (*assumed, _SHARP)
     whole = predict(one, network, physics=physics, assumptions=assumed)
     harm = _impact(built, options.conditions)
     result = whole if harm is None else _impaired(one, network, physics, harm, assumed)
     curve = scaling_curve(
         result,
-        lambda nodes: network_of(built.of(nodes)),
+        lambda nodes: _network(built.of(nodes), sharp=options.sharp),
         node_gpus=len(built.node.gpus),
         physics=physics,
     )
@@ -138,6 +142,15 @@ def predict_step(options: PredictOptions) -> Predicted:
         effects=sensitivity(one, network, physics=physics) if options.sensitivity else (),
         tokens=options.tokens,
     )
+
+
+def _network(built: Cluster, *, sharp: bool) -> Network:
+    """What groups of ranks talk over; the fabric's own model is loaded only where switches are to add."""
+    if not sharp:
+        return network_of(built)
+    from assay.predict.fabric_network import SharpNetwork
+
+    return SharpNetwork(network_of(built), built)
 
 
 def _impact(built: Cluster, conditions: Conditions | None) -> Impact | None:

@@ -46,16 +46,23 @@ def read_job(workload: str, said: Sequence[str] = ()) -> tuple[Job, Mapping[str,
 
 
 def predict_named_job(
-    system: str, nodes: int, workload: str, said: Sequence[str], conditions: Conditions | None = None
+    system: str,
+    nodes: int,
+    workload: str,
+    said: Sequence[str],
+    conditions: Conditions | None = None,
+    *,
+    sharp: bool = False,
 ) -> PredictedJob:
     """The step of a job on `nodes` nodes; `said` are parameters as `name=value`. Raises `InputError`.
 
-    `conditions` are what is wrong on all of them; smaller numbers of nodes are of the healthy fabric.
+    `conditions` are what is wrong on all of them; smaller numbers of nodes are of the healthy fabric. `sharp`
+    has switches add up what nodes reduce.
     """
     found, values = read_job(workload, said)
     built = read_cluster(system).of(nodes)
     grows = any(parameter.grows for parameter in found.parameters)
-    network = network_of(built, found.library)
+    network = network_of(built, found.library, sharp=sharp)
     harm = impact(built, conditions) if conditions is not None and conditions.any else None
     healthy = predict_job(found, built, values, network)
     result = healthy
@@ -63,7 +70,7 @@ def predict_named_job(
         result = predict_job(
             found, built, values, ImpairedNetwork(network, harm.slowdown), gpu_part=harm.gpu_part
         )
-    networks = partial(network_of, library=found.library)
+    networks = partial(network_of, library=found.library, sharp=sharp)
     return PredictedJob(
         cluster=built,
         prediction=result,
@@ -75,10 +82,10 @@ def predict_named_job(
     )
 
 
-def network_of(cluster: Cluster, library: str = "nccl") -> Network:
+def network_of(cluster: Cluster, library: str = "nccl", *, sharp: bool = False) -> Network:
     """The fabric's model of a library; rings over plain links where NCCL has none for the node."""
-    if library != "nccl":
-        return FabricNetwork(cluster, Options(library=library))
+    if library != "nccl" or sharp:
+        return FabricNetwork(cluster, Options(library=library, sharp=sharp or None))
     gpu = cluster.node.gpu
     return FabricNetwork(cluster) if gpu is not None and gpu.vendor == "NVIDIA" else LinkNetwork.of(cluster)
 

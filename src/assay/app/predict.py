@@ -94,6 +94,7 @@ predict.add_command(memory_pool)
 @click.option(
     "--adaptive/--no-adaptive", default=None, help="Adaptive routing.  [default: as the fabric has it]"
 )
+@click.option("--sharp", is_flag=True, help="InfiniBand switches add up what nodes all-reduce.")
 @page_options
 @json_option
 def step(
@@ -119,6 +120,7 @@ def step(
     ecmp: bool,
     repeat: str | None,
     adaptive: bool | None,
+    sharp: bool,
     html: Path | None,
     lang: str,
     as_json: bool,
@@ -144,7 +146,7 @@ def step(
             fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat
         )
     if is_job(workload):
-        return _job(cluster, nodes, workload, settings, conditions, as_json=as_json)
+        return _job(cluster, nodes, workload, settings, conditions, sharp=sharp, as_json=as_json)
     if global_batch is None or settings:
         raise click.UsageError(
             "--set is for jobs, not for models" if settings else "a model needs --global-batch"
@@ -164,6 +166,7 @@ def step(
             tokens=tokens,
             sensitivity=sensitivity or html is not None,
             conditions=conditions,
+            sharp=sharp,
         )
     )
     if trace:
@@ -188,6 +191,7 @@ def _job(
     settings: tuple[str, ...],
     conditions: Conditions | None,
     *,
+    sharp: bool,
     as_json: bool,
 ) -> int:
     from assay.api.predicting_jobs import predict_named_job
@@ -195,7 +199,7 @@ def _job(
 
     if nodes is None:
         raise InputError("--nodes is missing", fix="a job needs the number of nodes")
-    done = predict_named_job(cluster, nodes, workload, settings, conditions)
+    done = predict_named_job(cluster, nodes, workload, settings, conditions, sharp=sharp)
     return show_job(done, as_json=as_json)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from assay.domain.cluster import Cluster
 from assay.fabric.collective import Options, collective_time
 from assay.fabric.placement import Placement
-from assay.predict.network import Floats, Ints, spread
+from assay.predict.network import Floats, Ints, Network, spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +33,31 @@ class FabricNetwork:
             local, apart, stride=step, concurrent=None, domains=self.nodes(ranks, stride)
         )
         return np.asarray(collective_time(self.cluster, op, bytes, placement, options=self.options).time_s)
+
+
+@dataclass(frozen=True, slots=True)
+class SharpNetwork:
+    """`whole` where InfiniBand switches add up what nodes all-reduce, so far as that is sooner done.
+
+    An all-reduce that leaves its node takes `whole`'s time, times the fabric model's with over without.
+    """
+
+    whole: Network
+    cluster: Cluster
+
+    def nodes(self, ranks: ArrayLike, stride: ArrayLike) -> Ints:
+        """Islands of fast links that a group touches."""
+        return self.whole.nodes(ranks, stride)
+
+    def time_s(self, op: str, bytes: ArrayLike, ranks: ArrayLike, stride: ArrayLike) -> Floats:
+        """Seconds; other operations than all_reduce take what they took."""
+        time = self.whole.time_s(op, bytes, ranks, stride)
+        if op != "all_reduce":
+            return time
+        added, plain = (
+            FabricNetwork(self.cluster, Options(sharp=on)).time_s(op, bytes, ranks, stride)
+            for on in (True, False)
+        )
+        ratio = np.divide(added, plain, out=np.ones(np.shape(plain)), where=plain > 0)
+        away = self.whole.nodes(ranks, stride) > 1
+        return np.asarray(np.where(away, time * np.minimum(ratio, 1.0), time))
