@@ -33,8 +33,8 @@ ELEMENTWISE_PASSES = 58
 #: The backward pass is two thirds of the matrix products; gradients travel while it runs.
 _BACKWARD_FRAC = 2 / 3
 #: The range of a step over its value. The terms leave out launches, small shapes and the scatter of the
-#: embedding's gradient; on the one machine compared so far (2 cores, one rank, processor time) steps of
-#: three models took 0.97 to 1.16 times their sum.
+#: embedding's gradient; on the one machine compared so far (2 cores, 1 and 2 ranks, by the clock) steps took
+#: 0.79 to 1.33 times their sum.
 STEP_RANGE = (0.75, 1.5)
 #: The range of the scaling efficiency: what is left out slows both sizes alike (+6 % on that machine).
 SCALING_RANGE = (0.85, 1.15)
