@@ -75,16 +75,18 @@ def measuring(command: Command) -> Command:
     return command
 
 
+def language_option(of: str) -> Callable[[Command], Command]:
+    """In which language the answer is."""
+    languages = click.Choice(["en", "zh"])
+    return click.option(
+        "--lang", type=languages, default="en", show_default=True, help=f"Language of the {of}."
+    )
+
+
 def judging(command: Command) -> Command:
     """By what to judge."""
     for option in (
-        click.option(
-            "--lang",
-            type=click.Choice(["en", "zh"]),
-            default="en",
-            show_default=True,
-            help="Language of the report.",
-        ),
+        language_option("report"),
         click.option(
             "--claims",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -132,13 +134,7 @@ def failing(command: Command) -> Command:
 def page_options(command: Command) -> Command:
     """Where to write the answer as a page, and in which language."""
     for option in (
-        click.option(
-            "--lang",
-            type=click.Choice(["en", "zh"]),
-            default="en",
-            show_default=True,
-            help="Language of the page.",
-        ),
+        language_option("page"),
         click.option(
             "--html",
             type=click.Path(dir_okay=False, path_type=Path),

@@ -134,12 +134,11 @@ def _fault(one: Offer, medians: Mapping[str, Decimal], rates: Rates) -> tuple[st
     if one.price is None:
         return None
     price = one.price * rates.factor(one.currency, "USD")
-    usual = medians.get(one.gpu)
-    if usual is not None and price > usual * _HIGHEST:
-        return "too_high", f"{price:.2f} USD is {price / usual:.1f} times the median of {usual:.2f} USD"
-    low = usual * _LOWEST if usual is not None else None
-    if low is not None and price < low:
-        return "too_low", f"{price:.2f} USD is {price / usual:.2f} of the median of {usual:.2f} USD"  # type: ignore[operator]
+    if (usual := medians.get(one.gpu)) is not None:
+        if price > usual * _HIGHEST:
+            return "too_high", f"{price:.2f} USD is {price / usual:.1f} times the median of {usual:.2f} USD"
+        if price < usual * _LOWEST:
+            return "too_low", f"{price:.2f} USD is {price / usual:.2f} of the median of {usual:.2f} USD"
     newer = medians.get("a100-sxm-80gb")
     if one.gpu.startswith("v100") and newer is not None and price > newer:
         return "above_newer", f"a V100 at {price:.2f} USD, above the median A100 at {newer:.2f} USD"

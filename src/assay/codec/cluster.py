@@ -169,17 +169,19 @@ def _described(cluster: Cluster) -> Mapping[str, object]:
     if gpu is None:
         raise InputError(f"the GPU of {cluster.id} is not known")
     peaks = {key: write_amount(value, "FLOP/s") for key, value in gpu.peak_flop_per_s.items()}
+    hardware: dict[str, object] = {
+        "gpu": gpu.id,
+        "gpus": len(node.gpus),
+        "interconnect": "none",
+        # A file must name one; only NCCL's choices depend on it, and a measured machine's is not among them.
+        "cpu": "intel-sapphire-rapids",
+        "sockets": len(node.sockets),
+        "gpus_per_switch": 0,
+        "nics": len(node.nics),
+        "gpudirect": False,
+    }
     data: dict[str, object] = {
-        "node": {
-            "gpu": gpu.id,
-            "gpus": len(node.gpus),
-            "interconnect": "none",
-            "cpu": "intel-sapphire-rapids",
-            "sockets": len(node.sockets),
-            "gpus_per_switch": 0,
-            "nics": len(node.nics),
-            "gpudirect": False,
-        },
+        "node": hardware,
         "device": {
             "name": gpu.name,
             "memory": write_amount(gpu.memory_bytes, "B"),
@@ -189,8 +191,7 @@ def _described(cluster: Cluster) -> Mapping[str, object]:
         },
     }
     if fabric is not None and fabric.node_Bps is not None:
-        rate = write_amount(fabric.node_Bps, "B/s")
-        data["node"] = {**data["node"], "nic_rate": rate}  # type: ignore[dict-item]
+        rate = hardware["nic_rate"] = write_amount(fabric.node_Bps, "B/s")
         data["fabric"] = {
             "transport": fabric.transport.value,
             "wiring": fabric.wiring.value,

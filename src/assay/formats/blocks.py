@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Protocol
 
 from assay.formats import (
     bandwidth_text,
@@ -26,6 +27,17 @@ _BEGINS = re.compile(
     r"vendid=|Ca\\s|index,|name,|timestamp,|gpu_|pci\.bus|uuid,)"
 )
 _HOLDS = ("infiniband/", "GB/s", "busbw", "bandwidth", "ACSCtl", "ATSCtl", "bw", "counters/", "nThread")
+
+
+class _Reader(Protocol):
+    """Takes the lines of one kind of block, and says which it took."""
+
+    @property
+    def kind(self) -> str:
+        """The kind's name."""
+
+    def feed(self, line: str, number: int) -> bool:
+        """Whether the line is of this block."""
 
 
 class Blocks:
@@ -59,7 +71,7 @@ class Blocks:
             stack_text.RecorderReader(file),
             self.ras,
         )
-        self._owner: object = None
+        self._owner: _Reader | None = None
 
     def command(self, text: str) -> None:
         """A command line that was typed says what its answer is."""
@@ -74,8 +86,8 @@ class Blocks:
     def feed(self, line: str, number: int) -> str | None:
         """The kind of the reader that took the line, or None."""
         owner = self._owner
-        if owner is not None and owner.feed(line, number):  # type: ignore[attr-defined]
-            return str(owner.kind)  # type: ignore[attr-defined]
+        if owner is not None and owner.feed(line, number):
+            return owner.kind
         if not _BEGINS.match(line) and not any(part in line for part in _HOLDS):
             self._owner = None
             return None

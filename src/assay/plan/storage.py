@@ -67,7 +67,7 @@ CLASSES: dict[str, Storage] = {
             node_write_Bps=2e9,
             read_4k_per_s=1e6,
             latency_s=1e-3,
-            source="DGX SuperPOD H100 reference architecture, storage, good",
+            source="as remembered of DGX SuperPOD H100 guidance, storage, good",
         ),
         Storage(
             id="better",
@@ -77,7 +77,7 @@ CLASSES: dict[str, Storage] = {
             node_write_Bps=4e9,
             read_4k_per_s=1e6,
             latency_s=1e-3,
-            source="DGX SuperPOD H100 reference architecture, storage, better",
+            source="as remembered of DGX SuperPOD H100 guidance, storage, better",
         ),
         Storage(
             id="best",
@@ -87,7 +87,7 @@ CLASSES: dict[str, Storage] = {
             node_write_Bps=20e9,
             read_4k_per_s=1e6,
             latency_s=1e-3,
-            source="DGX SuperPOD H100 reference architecture, storage, best",
+            source="as remembered of DGX SuperPOD H100 guidance, storage, best",
         ),
     )
 }

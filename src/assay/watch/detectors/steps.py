@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from assay.domain.event import Event
 from assay.domain.subject import Subject
@@ -25,6 +26,44 @@ _REFERENCE, _COUNTED = 128, 200
 _FEWEST_LONG, _CHANCE = 6, 1e-7
 
 
+class _Paced(Protocol):
+    """What is kept of a job: its pace, and whether a signal stands."""
+
+    pace: Pace
+    raised: bool
+
+
+State = TypeVar("State", bound=_Paced)
+
+
+class _EachJob(Generic[State]):
+    """Feeds the steps of each job to `_step`; where the job starts or ends, what stands is over."""
+
+    code: ClassVar[str]
+
+    def __init__(self, make: Callable[[], State]) -> None:
+        self._make = make
+        self._jobs: dict[Subject, State] = {}
+
+    def feed(self, item: Item) -> Iterator[Signal]:
+        """A step, or the start or end of a job."""
+        if not isinstance(item, Event):
+            return
+        job = job_of(item)
+        if item.kind != "step":
+            gone = self._jobs.pop(job, None)
+            if gone and gone.raised:
+                yield over(self.code, job, item.time_s)
+            return
+        state = self._jobs.setdefault(job, self._make())
+        step_s = state.pace.advance(item)
+        if step_s is not None:
+            yield from self._step(job, state, step_s, item)
+
+    def _step(self, job: Subject, state: State, step_s: float, event: Event) -> Iterator[Signal]:
+        raise NotImplementedError
+
+
 @dataclass(slots=True)
 class _Slow:
     pace: Pace = field(default_factory=Pace)
@@ -39,31 +78,18 @@ class _Slow:
     codes=("JOB_SLOW",),
     false_alarms_per_subject_day=1e-5,
 )
-class JobSlow:
+class JobSlow(_EachJob[_Slow]):
     """All ranks slow together: `job_slow_steps` steps in a row above the usual by `job_slow_frac`.
 
     If a healthy step is that odd with a chance of 1 % or less, independently of its neighbours, five in a
     row have 1e-10; at a step in 1 s that is 1e-5 a day and job.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._frac, self._steps = settings.job_slow_frac, settings.job_slow_steps
-        self._jobs: dict[Subject, _Slow] = {}
+    code = "JOB_SLOW"
 
-    def feed(self, item: Item) -> Iterator[Signal]:
-        """A step, or the start or end of a job."""
-        if not isinstance(item, Event):
-            return
-        job = job_of(item)
-        if item.kind != "step":
-            gone = self._jobs.pop(job, None)
-            if gone and gone.raised:
-                yield over("JOB_SLOW", job, item.time_s)
-            return
-        state = self._jobs.setdefault(job, _Slow())
-        step_s = state.pace.advance(item)
-        if step_s is not None:
-            yield from self._step(job, state, step_s, item)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(_Slow)
+        self._frac, self._steps = settings.job_slow_frac, settings.job_slow_steps
 
     def _step(self, job: Subject, state: _Slow, step_s: float, event: Event) -> Iterator[Signal]:
         usual = state.pace.median_s
@@ -100,7 +126,7 @@ class _Drift:
     codes=("FAIL_SLOW",),
     false_alarms_per_subject_day=1e-6,
 )
-class FailSlow:
+class FailSlow(_EachJob[_Drift]):
     """A job that gets slower bit by bit, by a CUSUM of log step time against its first 128 steps.
 
     The reference value is one deviation and at least 3/4 of `drift_frac`, the threshold 12 deviations;
@@ -108,23 +134,14 @@ class FailSlow:
     the mean run to a false alarm is 1.4e11 steps.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._frac = settings.drift_frac
-        self._jobs: dict[Subject, _Drift] = {}
+    code = "FAIL_SLOW"
 
-    def feed(self, item: Item) -> Iterator[Signal]:
-        """A step, or the start or end of a job."""
-        if not isinstance(item, Event):
-            return
-        job = job_of(item)
-        if item.kind != "step":
-            gone = self._jobs.pop(job, None)
-            if gone and gone.raised:
-                yield over("FAIL_SLOW", job, item.time_s)
-            return
-        state = self._jobs.setdefault(job, _Drift())
-        step_s = state.pace.advance(item)
-        if step_s is None or step_s <= 0:
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(_Drift)
+        self._frac = settings.drift_frac
+
+    def _step(self, job: Subject, state: _Drift, step_s: float, event: Event) -> Iterator[Signal]:
+        if step_s <= 0:
             return
         x = math.log(step_s)
         if len(state.reference) < _REFERENCE:
@@ -137,12 +154,12 @@ class FailSlow:
         if state.sum > DRIFT_H and not state.raised:
             state.raised = True
             yield raised(
-                "FAIL_SLOW", job, item.time_s, "fail_slow", proof=seen(item),
+                "FAIL_SLOW", job, event.time_s, "fail_slow", proof=seen(event),
                 usual_s=math.exp(state.mean), step_time_s=step_s,
             )  # fmt: skip
         elif state.sum == 0 and state.raised:
             state.raised = False
-            yield over("FAIL_SLOW", job, item.time_s)
+            yield over("FAIL_SLOW", job, event.time_s)
 
 
 def _robust(values: list[float], *, least: float) -> tuple[float, float]:
