@@ -1,0 +1,97 @@
+"""The transport of results as words: what is known, what is not and why, bytes expected beside counted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from assay.catalog.messages import Texts
+from assay.domain.attestation import TOLD, Attested, Standing, Told, Way
+from assay.domain.message import Message
+from assay.units import show
+
+#: What is told of a transport, in the order in which it is shown.
+FIELDS = (*TOLD, "algorithm", "registration")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportView:
+    """The transport of one result: rows of text, and in `unknown` names beside the reason that they share."""
+
+    id: str
+    anchor: str
+    standing: Standing
+    title: str
+    word: str
+    known: tuple[tuple[str, str, str], ...]
+    unknown: tuple[tuple[str, str], ...]
+    ways: tuple[WayView, ...]
+    rails: tuple[WayView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WayView:
+    """Bytes over one kind of device: where, expected, counted and their ratio; `reason` where not counted."""
+
+    over: str
+    place: str
+    expected: str
+    counted: str
+    share: str
+    reason: str
+
+
+def transports(attested: Iterable[Attested], texts: Texts) -> dict[str, TransportView]:
+    """The views by the ids of their attestations."""
+    return {one.id: _view(one, texts) for one in attested}
+
+
+def by_benchmark(
+    attested: Iterable[Attested], texts: Texts
+) -> tuple[tuple[TransportView, tuple[str, ...]], ...]:
+    """One view per benchmark whose bytes left a node, with the algorithms that its calls took.
+
+    What stays within a node over host memory needs no proof of its way.
+    """
+    groups: dict[str, list[Attested]] = defaultdict(list)
+    for one in attested:
+        if one.standing is not Standing.WITHIN or any(way.over.startswith("nvlink") for way in one.ways):
+            groups[one.benchmark].append(one)
+    shown = []
+    for those in groups.values():
+        took = {told.value for one in those if (told := one.algorithm).value is not None}
+        shown.append((_view(those[0], texts), tuple(sorted(took))))
+    return tuple(shown)
+
+
+def _view(one: Attested, texts: Texts) -> TransportView:
+    told: list[tuple[str, Told]] = [(texts.label(f"transport.{name}"), getattr(one, name)) for name in FIELDS]
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for name, each in told:
+        if each.value is None:
+            reasons[each.reason or ""].append(name)
+    size = "" if one.bytes is None else f" · {show(one.bytes, 'B')}"
+    return TransportView(
+        id=one.id,
+        anchor=f"transport-{one.id.replace('/', '-')}",
+        standing=one.standing,
+        title=one.benchmark + (f" · {texts.word(one.op)}{size}" if one.op else ""),
+        word=texts.label(f"standing.{one.standing.value}"),
+        known=tuple((name, each.value, each.source) for name, each in told if each.value is not None),
+        unknown=tuple((", ".join(names), reason) for reason, names in reasons.items()),
+        ways=tuple(_way(way, texts) for way in one.ways),
+        rails=tuple(_way(way, texts) for way in one.rails),
+    )
+
+
+def _way(way: Way, texts: Texts) -> WayView:
+    restart = texts.say(Message.of("transport.at_restart", node=way.node, restart=way.replicate))
+    return WayView(
+        over=texts.label(f"way.{way.over}"),
+        place=way.device or restart,
+        expected="–" if way.expected_bytes is None else show(way.expected_bytes, "B"),
+        counted="–" if way.counted_bytes is None else show(way.counted_bytes, "B"),
+        share="–" if way.share_frac is None else show(way.share_frac, "1"),
+        reason=way.reason or "",
+    )
