@@ -122,7 +122,7 @@ attestations = st.builds(
     rank=st.integers(0, 9999),
     host=names,
     transport=names,
-    **{key: _told for key in TOLD},
+    **dict.fromkeys(TOLD, _told),
     calls=st.lists(_calls(), max_size=3).map(tuple),
     counted=st.lists(_counted, max_size=3).map(tuple),
     rails=st.dictionaries(names, st.integers(0, 64), max_size=3).map(lambda d: tuple(d.items())),

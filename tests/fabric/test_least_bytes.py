@@ -19,7 +19,7 @@ def calls(op, nodes, here, size=SIZE, count=1):
 
 
 def ring(nodes, here, passes):
-    """Bytes out of node 0 and between its cards, when each rank passes a block on to the next, n-1 times a pass."""
+    """Bytes out of node 0 and between its cards, when each rank hands a block on, n-1 times a pass."""
     n, block = nodes * here, SIZE / (nodes * here)
     out = within = 0.0
     for _ in range(passes * (n - 1)):
@@ -38,7 +38,7 @@ def test_a_ring_moves_what_its_steps_add_up_to(op, passes, cluster):
 
 
 def double_tree(nodes):
-    """Bytes out of each node in a sum over two binary trees, half the message each: up to the parent, and down."""
+    """Bytes out of each node in a sum over two binary trees, each of half the message: up, and down."""
     sent = [0.0] * nodes
     for shift in (0, 1):  # the second tree has its nodes turned by one, so that leaves become parents
         for place in range(nodes):

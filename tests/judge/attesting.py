@@ -51,7 +51,7 @@ def attestation(
     version="2.27.3",
     rails=None,
 ):
-    """A node's first rank. A text in place of bytes is the reason why they are not known; None: no such device."""
+    """A node's first rank. A text in place of bytes is why they are not known; None: no such device."""
     asks = [Calls(op="send", bytes=asked, ranks=2, nodes=2, here=1, count=1)]
     if calls is not None:
         whole = [call if len(call) == 5 else (*call, 2, 1) for call in calls]  # else two nodes, one rank each

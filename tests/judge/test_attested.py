@@ -1,4 +1,4 @@
-"""Fabric results count only where devices counted their bytes: each way to be unattested, and each not to be."""
+"""Fabric results count only where devices counted their bytes: each way to be attested, or not to be."""
 
 import dataclasses
 
@@ -25,36 +25,42 @@ def pairs(**how):
 
 #: What h1 tells -> the code of its finding.
 WAYS = {
-    "RDMA counts all": (dict(rdma=10 * GB), None),
-    "RDMA counts more, others send too": (dict(rdma=50 * GB, netdev=3 * GB), None),
-    "an Ethernet cluster without RDMA": (dict(rdma=None, netdev=10 * GB, network="Socket"), None),
-    "TCPX over gVNIC": (dict(rdma=None, netdev=11 * GB, network="GPUDirectTCPX_v7"), None),
-    "Gloo knows sockets alone": (dict(rdma=0, netdev=10 * GB, transport="gloo", network=""), None),
-    "shared NVLink between nodes": (dict(rdma=0, nvlink=10 * GB, channels="P2P/MNNVL"), None),
-    "too little to tell from others' bytes": (dict(rdma=0, asked=GB // 100), None),
-    "sockets by the counters": (dict(rdma=0, netdev=10 * GB, network=""), "TRANSPORT_SOCKETS"),
-    "libfabric without EFA": (dict(rdma=0, netdev=10 * GB, network="AWS Libfabric"), "TRANSPORT_SOCKETS"),
+    "RDMA counts all": ({"rdma": 10 * GB}, None),
+    "RDMA counts more, others send too": ({"rdma": 50 * GB, "netdev": 3 * GB}, None),
+    "an Ethernet cluster without RDMA": ({"rdma": None, "netdev": 10 * GB, "network": "Socket"}, None),
+    "TCPX over gVNIC": ({"rdma": None, "netdev": 11 * GB, "network": "GPUDirectTCPX_v7"}, None),
+    "Gloo knows sockets alone": ({"rdma": 0, "netdev": 10 * GB, "transport": "gloo", "network": ""}, None),
+    "shared NVLink between nodes": ({"rdma": 0, "nvlink": 10 * GB, "channels": "P2P/MNNVL"}, None),
+    "too little to tell from others' bytes": ({"rdma": 0, "asked": GB // 100}, None),
+    "sockets by the counters": ({"rdma": 0, "netdev": 10 * GB, "network": ""}, "TRANSPORT_SOCKETS"),
+    "libfabric without EFA": (
+        {"rdma": 0, "netdev": 10 * GB, "network": "AWS Libfabric"},
+        "TRANSPORT_SOCKETS",
+    ),
     "sockets by the log, over IPoIB": (
-        dict(rdma=10 * GB, netdev=10 * GB, network="Socket"),
+        {"rdma": 10 * GB, "netdev": 10 * GB, "network": "Socket"},
         "TRANSPORT_SOCKETS",
     ),
     "sockets by the log, counters hidden": (
-        dict(rdma="hidden", netdev=10 * GB, network="Socket"),
+        {"rdma": "hidden", "netdev": 10 * GB, "network": "Socket"},
         "TRANSPORT_SOCKETS",
     ),
     "no log, counters hidden, others counted": (
-        dict(rdma="hidden", netdev=10 * GB, network=""),
+        {"rdma": "hidden", "netdev": 10 * GB, "network": ""},
         "TRANSPORT_SOCKETS",
     ),
-    "RDMA by the log, counters hidden": (dict(rdma="hidden", network="IB"), "TRANSPORT_UNATTESTED"),
+    "RDMA by the log, counters hidden": ({"rdma": "hidden", "network": "IB"}, "TRANSPORT_UNATTESTED"),
     "the same beside a backup over Ethernet": (
-        dict(rdma="hidden", netdev=90 * GB, network="IB"),
+        {"rdma": "hidden", "netdev": 90 * GB, "network": "IB"},
         "TRANSPORT_UNATTESTED",
     ),
-    "FasTrak bypasses the kernel": (dict(rdma=None, netdev=0, network="FasTrak"), "TRANSPORT_UNATTESTED"),
-    "a tenth counted": (dict(rdma=GB), "TRANSPORT_UNATTESTED"),
-    "NVLink counts, but not between nodes": (dict(rdma=0, nvlink=10 * GB), "TRANSPORT_UNATTESTED"),
-    "nothing counts": (dict(rdma="wrapped", netdev="wrapped"), "TRANSPORT_UNATTESTED"),
+    "FasTrak bypasses the kernel": (
+        {"rdma": None, "netdev": 0, "network": "FasTrak"},
+        "TRANSPORT_UNATTESTED",
+    ),
+    "a tenth counted": ({"rdma": GB}, "TRANSPORT_UNATTESTED"),
+    "NVLink counts, but not between nodes": ({"rdma": 0, "nvlink": 10 * GB}, "TRANSPORT_UNATTESTED"),
+    "nothing counts": ({"rdma": "wrapped", "netdev": "wrapped"}, "TRANSPORT_UNATTESTED"),
 }
 
 
@@ -69,9 +75,12 @@ def test_what_a_node_tells_decides_the_links_at_it_alone(way):
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        (dict(rdma="hidden"), "nothing shows which way the bytes of node h1 went: mlx5_0/1: hidden"),
-        (dict(rdma=GB), "node h1 counted 10 % of what had to leave it"),
-        (dict(rdma=0, netdev=10 * GB, network=""), "node h1 has RDMA ports, but its bytes went over sockets"),
+        ({"rdma": "hidden"}, "nothing shows which way the bytes of node h1 went: mlx5_0/1: hidden"),
+        ({"rdma": GB}, "node h1 counted 10 % of what had to leave it"),
+        (
+            {"rdma": 0, "netdev": 10 * GB, "network": ""},
+            "node h1 has RDMA ports, but its bytes went over sockets",
+        ),
     ],
 )
 def test_the_reason_of_a_result_that_does_not_count(how, reason):
@@ -122,7 +131,7 @@ def test_where_no_node_is_attested_there_is_one_finding_and_not_one_for_each():
 
 
 def test_a_node_whose_worker_was_killed_before_it_told_is_not_attested():
-    """Only where there is RDMA: elsewhere sockets are the one way, and what was measured before it died counts."""
+    """Only where there is RDMA: elsewhere sockets are the one way, and what it measured before counts."""
     events = [started("h0", 0, done=True), started("h1", 1, done=False)]
     events = [event for pair in events for event in pair]
     carried = attest([link("h0", "h1")], [attestation("h0", 0)], events)
