@@ -9,6 +9,7 @@ from enum import Enum
 from assay.doctor.facts import Facts, Job, collect
 from assay.doctor.order import fold
 from assay.doctor.registry import Rule, rules
+from assay.doctor.unexplained import unexplained
 from assay.domain.finding import Finding, Severity
 from assay.errors import EXIT_NO, EXIT_OK, EXIT_UNDECIDED, InputError
 from assay.formats.artefact import Read, Reading, read
@@ -76,6 +77,8 @@ def diagnose(files: Iterable[tuple[str, Iterable[str] | bytes] | Read]) -> Diagn
     job = Job(facts)
     asked = rules()
     findings = fold([finding for one in asked for finding in one.find(facts, job)])
+    if _verdict(findings) is Outcome.NONE:
+        findings = [*unexplained(facts), *findings]
     return Diagnosis(
         verdict=_verdict(findings),
         findings=tuple(findings),

@@ -139,6 +139,10 @@ SENTENCES = (
     Sentence("nccl.version", "version", r"\bNCCL version:? (?P<version>\d+\.\d+\.\d+)"),
     Sentence("rccl.version", "RCCL", r"RCCL version ?:? ?(?P<version>\d+\.\d+\.\d+)"),
     Sentence("rocm.version", "ROCm", r"ROCm version ?: ?(?P<version>\d+\.\d+\.\d+)"),
+    *(
+        Sentence("nccl.warned", word, r"NCCL WARN .*\b" + word)
+        for word in ("failed", "failure", "error", "timeout", "abort", "Abort")
+    ),
     Sentence("nccl.ibverbs_missing", "libibverbs", r"Failed to open libibverbs\.so"),
     Sentence("nccl.plugin", "plugin", r"Loaded net plugin (?P<name>.+?)(?: \(v\d+\))?$"),
     Sentence(

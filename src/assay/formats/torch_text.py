@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from assay.formats.sentences import Sentence
 
+#: How NCCL's calls end that do not succeed.
+NCCL_ERRORS = (
+    "ncclUnhandledCudaError",
+    "ncclSystemError",
+    "ncclInternalError",
+    "ncclInvalidArgument",
+    "ncclInvalidUsage",
+    "ncclRemoteError",
+)
 #: `rank` among the named parts is the rank that the line itself names.
 SENTENCES = (
     Sentence(
@@ -171,6 +180,24 @@ SENTENCES = (
         for word in ("epoch", "Epoch", "reshuffling", "data", "dataset")
     ),
     Sentence("train.epoch_end", "epoch", r"(?i)rank (?P<rank>\d+).*epoch \d+ (?:finished|done|ended)"),
+    Sentence("torch.stuck", "stuck", r"Rank (?P<rank>\d+)\].*watchdog got stuck for (?P<seconds>\d+) seconds"),
+    *(
+        Sentence("job.failed", word, pattern)
+        for word, pattern in (
+            ("Traceback", r"Traceback \(most recent call last\)"),
+            ("terminate", r"terminate called (?:after throwing|without an active)"),
+            ("Segmentation", r"Segmentation fault"),
+            ("dumped", r"\(core dumped\)"),
+            ("ChildFailedError", r"ChildFailedError"),
+            ("DistBackendError", r"DistBackendError"),
+            ("CUDA", r"CUDA error: \S"),
+            ("HIP", r"HIP error: \S"),
+            ("MPI_ABORT", r"MPI_ABORT was invoked"),
+            ("task", r"srun: error: .*task.*(?:Exited with exit code [1-9]|Killed|Aborted)"),
+            ("tasks", r"srun: error: .*tasks.*(?:Exited with exit code [1-9]|Killed|Aborted)"),
+            *((word, rf"\b{word}\b") for word in NCCL_ERRORS),
+        )
+    ),
     Sentence("job.silent", "output", r"(?i)no (?:further|more) output|no output for"),
     Sentence("job.silent", "hangs", r"(?i)^\W*\(?(?:it )?hangs\b"),
     Sentence("job.silent", "hang", r"(?i)^\W*\(?(?:no|process(?:es)?)?\s*hang\b"),

@@ -17,6 +17,7 @@ from assay.codec.answer import SCHEMA_VERSION, finding_object
 from assay.doctor.diagnose import CAUSE_FRAC, Diagnosis, Outcome
 from assay.doctor.registry import rules
 from assay.doctor.timeline import Moment
+from assay.doctor.unexplained import UNEXPLAINED
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 
@@ -27,7 +28,9 @@ _SHOWN, _EVIDENCE_SHOWN = 6, 3
 
 
 def how_sure(finding: Finding) -> str:
-    """`proven`, `likely` or `possible`."""
+    """`proven`, `likely` or `possible`; `unexplained` where a failure shows and no cause."""
+    if finding.code in UNEXPLAINED:
+        return "unexplained"
     sure = finding.confidence_frac
     return "proven" if sure >= PROVEN_FRAC else "likely" if sure >= CAUSE_FRAC else "possible"
 
