@@ -13,6 +13,7 @@ from assay.app.doctor import doctor
 from assay.catalog.findings import findings
 from assay.catalog.messages import LANGUAGES, Texts
 from assay.doctor.registry import rules
+from assay.doctor.unexplained import UNEXPLAINED
 from assay.report.diagnosis import explained
 
 INPUTS = DATA / "inputs"

@@ -35,7 +35,7 @@ SENTENCES = (
     ),
     Sentence("sw.lib_mismatch", "API", r"NVRM: API mismatch: the client has the version"),
     Sentence(
-        "gpu.no_handle", "handle", r"Unable to determine the device handle for GPU ?(?P<busid>[0-9a-fA-F:.]+)"
+        "gpu.no_handle", "handle", r"Unable to determine the device handle for GPU ?(?P<busid>" + _BDF + ")"
     ),
     Sentence(
         "iommu.fault",

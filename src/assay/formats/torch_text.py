@@ -59,6 +59,9 @@ SENTENCES = (
     Sentence("cuda.symbol_missing", "kernel", r"CUDA error: no kernel image is available"),
     Sentence("cuda.fabric_denied", "cuMemCreate", r"cuMemCreate.*(?:not permitted|failed: 800)"),
     Sentence("cuda.fabric_denied", "CUDA_ERROR_NOT_PERMITTED", r"CUDA_ERROR_NOT_PERMITTED"),
+    Sentence("nvlink.cuda_error", "uncorrectable", r"uncorrectable NVLink error"),
+    Sentence("nvlink.cuda_error", "NVLink", r"(?i)uncorrectable NVLink error|cudaErrorNvlinkUncorrectable"),
+    Sentence("nvlink.cuda_error", "cudaErrorNvlinkUncorrectable", r"cudaErrorNvlinkUncorrectable"),
     Sentence("nccl.remote_error", "ncclRemoteError", r"ncclRemoteError"),
     Sentence("nccl.remote_error", "remote", r"remote process exited or there was a network error"),
     Sentence("nccl.failure", "failure", r"Test NCCL failure"),
@@ -180,7 +183,9 @@ SENTENCES = (
         for word in ("epoch", "Epoch", "reshuffling", "data", "dataset")
     ),
     Sentence("train.epoch_end", "epoch", r"(?i)rank (?P<rank>\d+).*epoch \d+ (?:finished|done|ended)"),
-    Sentence("torch.stuck", "stuck", r"Rank (?P<rank>\d+)\].*watchdog got stuck for (?P<seconds>\d+) seconds"),
+    Sentence(
+        "torch.stuck", "stuck", r"Rank (?P<rank>\d+)\].*watchdog got stuck for (?P<seconds>\d+) seconds"
+    ),
     *(
         Sentence("job.failed", word, pattern)
         for word, pattern in (
