@@ -49,6 +49,14 @@ def test_other_words_for_a_failure(line: str) -> None:
     assert [f.code for f in diagnosed([("x", line + "\n")]).findings] == ["JOB_FAILURE_UNEXPLAINED"]
 
 
+def test_text_that_no_reader_knows_is_no_proof_of_health() -> None:
+    unknown = diagnosed(
+        [("x", "Warning  FailedScheduling  4m  default-scheduler  0/12 nodes are available\n")]
+    )
+    assert (unknown.findings, unknown.verdict) == ((), Outcome.UNDECIDED)
+    assert diagnosed([("x", "")]).verdict is Outcome.NONE
+
+
 def test_a_known_cause_leaves_nothing_unexplained() -> None:
     text = WAITS + "[ 812.1] Memory cgroup out of memory: Killed process 4242 (python) total-vm:8kB\n"
     assert [f.code for f in diagnosed([("x", text)]).findings] == ["RANK_LOST"]

@@ -19,7 +19,7 @@ CAUSE_FRAC = 0.5
 
 
 class Outcome(str, Enum):
-    """A cause was found, nothing is wrong, or there is a symptom with a shortlist of causes."""
+    """A cause was found; nothing is wrong; or a symptom with a shortlist of causes, or nothing understood."""
 
     FAULT = "fault"
     NONE = "none"
@@ -80,7 +80,7 @@ def diagnose(files: Iterable[tuple[str, Iterable[str] | bytes] | Read]) -> Diagn
     if _verdict(findings) is Outcome.NONE:
         findings = [*unexplained(facts), *findings]
     return Diagnosis(
-        verdict=_verdict(findings),
+        verdict=_verdict(findings) if _understood(facts.readings) else Outcome.UNDECIDED,
         findings=tuple(findings),
         readings=tuple(facts.readings),
         facts=facts,
@@ -94,6 +94,12 @@ def _verdict(findings: Iterable[Finding]) -> Outcome:
     if any(f.confidence_frac >= CAUSE_FRAC for f in open_ones):
         return Outcome.FAULT
     return Outcome.UNDECIDED if open_ones else Outcome.NONE
+
+
+def _understood(readings: Iterable[Reading]) -> bool:
+    """Whether any line of any file was; an empty file says nothing and hides nothing."""
+    with_lines = [r for r in readings if r.unread]
+    return not with_lines or any(r.kinds for r in readings)
 
 
 def _kinds(facts: Facts) -> set[str]:

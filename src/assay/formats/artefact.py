@@ -71,6 +71,7 @@ _KIND_OF = {
     "net": "nccl log",
     "ofi": "nccl log",
     "sharp": "nccl log",
+    "ucx": "nccl log",
     "torch": "torch log",
     "gloo": "torch log",
     "c10d": "torch log",
@@ -84,6 +85,7 @@ _KIND_OF = {
     "iommu": "kernel log",
     "pcie": "kernel log",
     "nic": "kernel log",
+    "kernel": "kernel log",
     "clock": "clock",
 }
 _BLANK_OR_RULE = re.compile(r"^[\s\-=+|*#~_.]*$")

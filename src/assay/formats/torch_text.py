@@ -183,6 +183,19 @@ SENTENCES = (
         for word in ("epoch", "Epoch", "reshuffling", "data", "dataset")
     ),
     Sentence("train.epoch_end", "epoch", r"(?i)rank (?P<rank>\d+).*epoch \d+ (?:finished|done|ended)"),
+    *(
+        Sentence("net.port_taken", word, r"(?:listen|bind).*Address already in use")
+        for word in ("bind", "listen")
+    ),
+    *(
+        Sentence("train.nan", word, r"[Ff]ound (?:NaN|Inf) in (?:local )?(?:grad|forward|loss)\w*")
+        for word in ("NaN", "Inf")
+    ),
+    Sentence(
+        "elastic.exit",
+        "code",
+        r"--local_rank=(?P<local>\d+).*exits with return code = (?P<code>-?\d+)",
+    ),
     Sentence(
         "torch.stuck", "stuck", r"Rank (?P<rank>\d+)\].*watchdog got stuck for (?P<seconds>\d+) seconds"
     ),

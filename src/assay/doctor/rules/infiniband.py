@@ -257,6 +257,16 @@ def completions(facts: Facts, job: Job) -> Iterator[Finding]:
         yield found("IB_FLUSH_FOLLOWON", flushed, sure=LIKELY if alone else PROVEN)
 
 
+@rule("IB_RETRY_EXCEEDED", reads=("nccl log",))
+def ucx_retries(facts: Facts, job: Job) -> Iterator[Finding]:
+    """The same as UCX, under Open MPI and others, puts it."""
+    if lines := facts.all("ucx.retry"):
+        because = Message.of("doctor.ucx_retry", hca=lines[0]["hca"])
+        yield found(
+            "IB_RETRY_EXCEEDED", lines, sure=POSSIBLE, subject=node(lines[0]["node"]), because=because
+        )
+
+
 def _accused(retry: list[Said], job: Job) -> tuple[Subject, str, int]:
     """A sender reports, but peer or path may be guilty: the end that most queue pairs have in common."""
     peers = Counter(s["peer"] for s in retry if s["peer"])
