@@ -19,6 +19,7 @@ FAILURES = (
     "gloo.timeout",
     "gloo.closed",
     "c10d.store_timeout",
+    "c10d.rendezvous_timeout",
     "nccl.warned",
     "net.remote_closed",
     "nccl.remote_error",
@@ -27,8 +28,11 @@ FAILURES = (
     "elastic.exit",
     "elastic.signal",
     "job.failed",
+    "slurm.error",
 )
-_HANGS = frozenset({"torch.timeout", "torch.stuck", "gloo.timeout", "c10d.store_timeout"})
+_HANGS = frozenset(
+    {"torch.timeout", "torch.stuck", "gloo.timeout", "c10d.store_timeout", "c10d.rendezvous_timeout"}
+)
 HANG, FAILURE = "JOB_HANG_UNEXPLAINED", "JOB_FAILURE_UNEXPLAINED"
 #: The codes given here, of which no cause is known.
 UNEXPLAINED = (HANG, FAILURE)

@@ -82,6 +82,7 @@ _KIND_OF = {
     "train": "torch log",
     "job": "torch log",
     "gpu": "kernel log",
+    "amd": "kernel log",
     "iommu": "kernel log",
     "pcie": "kernel log",
     "nic": "kernel log",

@@ -20,6 +20,15 @@ SENTENCES = (
         "SXid",
         r"SXid \(PCI:(?P<busid>[0-9a-fA-F:.]+)\): (?P<sxid>\d+)(?:, (?P<kind>Fatal|Non-fatal))?",
     ),
+    Sentence("amd.reset", "reset", rf"amdgpu (?P<busid>{_BDF}): .*GPU reset begin"),
+    Sentence(
+        "amd.memory_error",
+        "uncorrectable",
+        rf"amdgpu (?P<busid>{_BDF}): .*[1-9]\d* uncorrectable hardware errors",
+    ),
+    Sentence("amd.access_fault", "fault", r"Memory access fault by GPU node-\d+"),
+    Sentence("amd.access_fault", "fault", rf"amdgpu (?P<busid>{_BDF}): .*page fault"),
+    Sentence("amd.hang", "Hang", r"HW Exception by GPU node-\d+.*GPU Hang"),
     Sentence("gpu.off_bus", "fallen", r"fallen off the bus"),
     Sentence("gpu.named", "NVIDIA", r"The NVIDIA GPU (?P<busid>" + _BDF + r")"),
     Sentence(
@@ -122,6 +131,7 @@ SENTENCES = (
         )
     ),
     Sentence("kernel.oom", "oom_kill", r"Detected \d+ oom_kill event"),
+    Sentence("kernel.oom", "Evicted", r"Evicted.*low on resource: memory"),
     Sentence("kernel.oom", "OOMKilled", r"OOMKilled"),
     Sentence("kernel.oom", "Killed", r"(?i)out of memory: Killed process (?P<killed>\d+)|oom-kill"),
     Sentence(

@@ -56,6 +56,7 @@ SENTENCES = (
     Sentence("cuda.driver_too_old", "PTX", r"provided PTX was compiled with an unsupported toolchain"),
     Sentence("cuda.out_of_memory", "OutOfMemoryError", r"OutOfMemoryError|(?:CUDA|HIP) out of memory"),
     Sentence("cuda.out_of_memory", "memory", r"CUDA out of memory|CUDA error: out of memory"),
+    Sentence("cuda.symbol_missing", "compatible", r"is not compatible with the current PyTorch installation"),
     Sentence("cuda.symbol_missing", "kernel", r"CUDA error: no kernel image is available"),
     Sentence("cuda.fabric_denied", "cuMemCreate", r"cuMemCreate.*(?:not permitted|failed: 800)"),
     Sentence("cuda.fabric_denied", "CUDA_ERROR_NOT_PERMITTED", r"CUDA_ERROR_NOT_PERMITTED"),
@@ -80,8 +81,16 @@ SENTENCES = (
         "c10d.store_timeout", "timed", r"client socket has timed out after.*connect to \((?P<addr>[^)]*)\)"
     ),
     Sentence(
-        "c10d.store_timeout", "clients", r"Timed out after \d+ seconds waiting for clients\. (?P<here>\d+)/"
+        "c10d.clients_missing",
+        "clients",
+        r"Timed out after \d+ seconds waiting for clients\. (?P<here>\d+)/(?P<all>\d+)",
     ),
+    Sentence(
+        "c10d.store_timeout",
+        "errno",
+        r"client socket has failed to connect to \[?(?P<addr>[^\]:]+).*errno: 110",
+    ),
+    Sentence("c10d.rendezvous_timeout", "RendezvousTimeoutError", r"RendezvousTimeoutError"),
     Sentence(
         "c10d.no_first_rank",
         "ncclUniqueId",
@@ -191,6 +200,9 @@ SENTENCES = (
         Sentence("train.nan", word, r"[Ff]ound (?:NaN|Inf) in (?:local )?(?:grad|forward|loss)\w*")
         for word in ("NaN", "Inf")
     ),
+    Sentence("train.nan", "scale", r"Current loss scale already at minimum"),
+    Sentence("elastic.signal", "SIGNAL", r"KILLED BY SIGNAL: (?P<signal>\d+)"),
+    Sentence("elastic.rank", "RANK", r"^=\s+RANK (?P<rank>\d+) PID \d+ RUNNING AT"),
     Sentence(
         "elastic.exit",
         "code",

@@ -189,6 +189,15 @@ def no_first_rank(facts: Facts, job: Job) -> Iterator[Finding]:
 _DEADLY = (9, 7, 11)
 
 
+@rule("JOB_ENDED_BY_SCHEDULER", reads=("shell",))
+def ended_by_scheduler(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Slurm says why it ended the job; without a reason somebody asked for it."""
+    if ended := facts.all("slurm.ended"):
+        why = next((s["reason"] for s in ended if s["reason"]), "")
+        because = Message("doctor.slurm_" + (why.lower().replace(" ", "_") if why else "cancelled"))
+        yield found("JOB_ENDED_BY_SCHEDULER", ended, because=because)
+
+
 @rule("RANK_LOST", reads=("kernel log", "torch log", "shell"))
 def killed(facts: Facts, job: Job) -> Iterator[Finding]:
     """A process that the kernel killed for want of host memory; the others see a closed connection."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from assay.catalog.xids import Action, xids
 from assay.doctor.facts import Facts, Job
-from assay.doctor.registry import LIKELY, Place, Proof, found, gpu, host_of, node, rule
+from assay.doctor.registry import LIKELY, PROVEN, Place, Proof, found, gpu, host_of, node, rule
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 from assay.domain.subject import CLUSTER, Subject
@@ -87,6 +87,18 @@ def telling_xids(facts: Facts, job: Job) -> Iterator[Finding]:
     ):
         for subject, group in each_gpu([s for n in sorted(numbers) for s in by_xid[n]]):
             yield found(code, group, subject=subject)
+
+
+@rule("GPU_ECC_UNCORRECTABLE", "GPU_XID_APP_FAULT", "GPU_FAULTY_DEVICE", reads=("kernel log",))
+def amd_faults(facts: Facts, job: Job) -> Iterator[Finding]:
+    """AMD's driver and runtime: memory errors, access faults of a program, and hangs that a reset ends."""
+    for code, lines, sure, because in (
+        ("GPU_ECC_UNCORRECTABLE", facts.all("amd.memory_error"), PROVEN, None),
+        ("GPU_XID_APP_FAULT", facts.all("amd.access_fault"), LIKELY, None),
+        ("GPU_FAULTY_DEVICE", facts.all("amd.reset", "amd.hang"), 0.6, Message("doctor.gpu_was_reset")),
+    ):
+        for subject, group in each_gpu(lines):
+            yield found(code, group, sure=sure, subject=subject, because=because)
 
 
 @rule("GPU_FAULTY_DEVICE", reads=("kernel log",))

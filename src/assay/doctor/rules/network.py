@@ -115,6 +115,12 @@ def blocked(facts: Facts, job: Job) -> Iterator[Finding]:
         yield found("RANK_LOST", given_up, sure=POSSIBLE, subject=subject, because=because)
         yield found("NET_FIREWALL", given_up, sure=POSSIBLE - 0.1)
         return
+    if missing := facts.all("c10d.clients_missing"):
+        here, wanted = missing[0].number("here") or 0, missing[0].number("all") or 0
+        because = Message.of("doctor.clients_missing", n=wanted - here, all=wanted)
+        yield found("RANK_LOST", missing, sure=POSSIBLE, because=because)
+        yield found("NET_FIREWALL", missing, sure=POSSIBLE - 0.1)
+        return
     store = facts.all("c10d.no_route", "c10d.store_timeout")
     if store:
         yield found("NET_FIREWALL", store, sure=LIKELY if facts.has("c10d.no_route") else POSSIBLE)
