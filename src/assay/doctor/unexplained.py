@@ -30,9 +30,7 @@ FAILURES = (
     "job.failed",
     "slurm.error",
 )
-_HANGS = frozenset(
-    {"torch.timeout", "torch.stuck", "gloo.timeout", "c10d.store_timeout", "c10d.rendezvous_timeout"}
-)
+_HANGS = ("torch.timeout", "torch.stuck", "gloo.timeout", "c10d.store_timeout", "c10d.rendezvous_timeout")
 HANG, FAILURE = "JOB_HANG_UNEXPLAINED", "JOB_FAILURE_UNEXPLAINED"
 #: The codes given here, of which no cause is known.
 UNEXPLAINED = (HANG, FAILURE)

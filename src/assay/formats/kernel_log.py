@@ -115,7 +115,6 @@ SENTENCES = (
             ("Removing", r"nvme\d+: Removing after probe failure"),
             ("error", r"I/O error, dev \w+|(?:EXT4-fs|BTRFS|F2FS-fs) (?:error|critical)"),
             ("BTRFS", r"BTRFS (?:error|critical)"),
-            ("read-only", r"Remounting filesystem read-only"),
             ("Remounting", r"Remounting filesystem read-only"),
             ("Corruption", r"XFS .*Corruption"),
         )

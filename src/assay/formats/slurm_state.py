@@ -24,7 +24,8 @@ SENTENCES = (
     Sentence(
         "slurm.ended",
         "CANCELLED",
-        r"(?:JOB|STEP) (?P<job>\S+) ON (?P<host>\S+) CANCELLED AT \S+(?: DUE TO (?P<reason>TIME LIMIT|PREEMPTION))? \*",
+        r"(?:JOB|STEP) (?P<job>\S+) ON (?P<host>\S+) CANCELLED AT \S+"
+        r"(?: DUE TO (?P<reason>TIME LIMIT|PREEMPTION))? \*",
     ),
     Sentence("slurm.node_failure", "FAILURE", r"CANCELLED AT \S+ DUE TO NODE FAILURE"),
     Sentence("slurm.node_drained", "state", r"update_node: node (?P<host>\S+) state set to DRAIN"),
