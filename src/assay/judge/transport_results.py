@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from assay.domain.attestation import TOLD, Attested, Told, Way
+from assay.domain.attestation import TOLD, Attested, Standing, Told, Way
 from assay.domain.reading import Reading
 from assay.domain.recipe import Recipe
 from assay.judge.transport_cases import Case
@@ -18,6 +18,16 @@ _OF_CALLS = ("choice", "registration")
 _BENCHMARKS = {"collective": "collectives", "leaf": "groups", "training": "training", "soak": "soak"}
 #: Those whose results are told apart by operation and size.
 _BY_CALL = ("collectives", "groups")
+#: Devices that bytes leave a node by.
+_OUT = ("rdma", "netdev")
+#: What says least for a result comes first.
+_WORST = (
+    Standing.SOCKETS,
+    Standing.UNATTESTED,
+    Standing.TOO_LITTLE,
+    Standing.ATTESTED,
+    Standing.WITHIN,
+)
 _SINGLE = "a message between two ranks takes no algorithm"
 _SEVERAL = "its calls are of several sizes"
 _NOT_LOGGED = "this run did not log it for this call: the benchmark `choices` does"
@@ -146,13 +156,16 @@ def _agreed(told: Sequence[tuple[int, Told]]) -> Told:
     return Told(value=" | ".join(words), source=source)
 
 
-def _lowest(cases: Iterable[Case]) -> tuple[Way, ...]:
-    """For each kind of device the node and restart that counted least of what it had to."""
-    by_over: dict[str, list[Way]] = defaultdict(list)
-    for case in cases:
-        for way in case.ways:
-            by_over[way.over].append(way)
-    return tuple(min(ways, key=_rank) for ways in by_over.values())
+def _lowest(cases: Sequence[Case]) -> tuple[Way, ...]:
+    """The ways of the node and restart with the worst proof; of NVLink, where it counted least."""
+    worst = min(cases, key=lambda c: (_WORST.index(c.standing), _best_share(c)))
+    nvlink = [way for case in cases for way in case.ways if way.over not in _OUT]
+    within = {way.over: min((w for w in nvlink if w.over == way.over), key=_rank) for way in nvlink}
+    return (*(way for way in worst.ways if way.over in _OUT), *within.values())
+
+
+def _best_share(case: Case) -> float:
+    return max(case.share_frac(over) or 0.0 for over in _OUT)
 
 
 def _rank(way: Way) -> tuple[bool, float]:

@@ -248,17 +248,17 @@ def _odd_ones(data: ReportData) -> Iterator[RenderableType]:
 def _transport(data: ReportData) -> Iterator[RenderableType]:
     """Benchmark by benchmark, what carried the bytes that left a node, and how many were counted."""
     body: list[RenderableType] = []
-    for one, algorithms in by_benchmark(data.attested.values(), data.texts):
+    for one in by_benchmark(data.attested.values(), data.texts):
         mark, colour = _STANDING_MARK[one.standing]
-        body.append(Text.assemble((f"{mark} ", colour), (one.id.partition("/")[0], "bold"), f"  {one.word}"))
-        known = [value for _, value, _ in one.known]
-        lines = [" · ".join(dict.fromkeys((*known, *algorithms)))]
+        body.append(Text.assemble((f"{mark} ", colour), (one.title, "bold"), f"  {one.word}"))
+        lines = [f"{label}: {value}" for label, value, _ in one.known]
         for way in one.ways:
             values = {"over": way.over, "expected": way.expected, "counted": way.counted, "share": way.share}
             code = "transport.way_unknown" if way.reason else "transport.way"
             lines.append(data.texts.say(Message.of(code, place=way.place, reason=way.reason, **values)))
-        lines += [f"{label}: {reason}" for label, reason in one.unknown]
-        body += [Padding(Text(line, style="dim"), (0, 0, 0, 2)) for line in lines if line]
+        unknown = [(label, Message.of("transport.unknown", reason=reason)) for label, reason in one.unknown]
+        lines += [f"{label}: {data.texts.say(why)}" for label, why in unknown]
+        body += [Padding(Text(line, style="dim"), (0, 0, 0, 2)) for line in lines]
     if body:
         yield from _section(data, "report.transport", *body)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from assay.catalog.messages import Texts
@@ -47,10 +48,8 @@ def transports(attested: Iterable[Attested], texts: Texts) -> dict[str, Transpor
     return {one.id: _view(one, texts) for one in attested}
 
 
-def by_benchmark(
-    attested: Iterable[Attested], texts: Texts
-) -> tuple[tuple[TransportView, tuple[str, ...]], ...]:
-    """One view per benchmark whose bytes left a node, with the algorithms that its calls took.
+def by_benchmark(attested: Iterable[Attested], texts: Texts) -> tuple[TransportView, ...]:
+    """One view per benchmark whose bytes left a node or went over NVLink, with what all of its calls took.
 
     What stays within a node over host memory needs no proof of its way.
     """
@@ -58,11 +57,26 @@ def by_benchmark(
     for one in attested:
         if one.standing is not Standing.WITHIN or any(way.over.startswith("nvlink") for way in one.ways):
             groups[one.benchmark].append(one)
-    shown = []
-    for those in groups.values():
-        took = {told.value for one in those if (told := one.algorithm).value is not None}
-        shown.append((_view(those[0], texts), tuple(sorted(took))))
-    return tuple(shown)
+    return tuple(
+        _view(
+            dataclasses.replace(
+                those[0],
+                op=None,
+                bytes=None,
+                ranks=None,
+                algorithm=_taken([one.algorithm for one in those]),
+                registration=_taken([one.registration for one in those]),
+            ),
+            texts,
+        )
+        for those in groups.values()
+    )
+
+
+def _taken(told: Sequence[Told]) -> Told:
+    """What several calls took, each once; why it is not known where it is not for any."""
+    values = sorted({one.value for one in told if one.value is not None})
+    return Told(value=", ".join(values), source=told[0].source) if values else told[0]
 
 
 def _view(one: Attested, texts: Texts) -> TransportView:
@@ -80,7 +94,8 @@ def _view(one: Attested, texts: Texts) -> TransportView:
         word=texts.label(f"standing.{one.standing.value}"),
         known=tuple((name, each.value, each.source) for name, each in told if each.value is not None),
         unknown=tuple((", ".join(names), reason) for reason, names in reasons.items()),
-        ways=tuple(_way(way, texts) for way in one.ways),
+        # Where nothing had to go there is nothing to hold a count against.
+        ways=tuple(_way(way, texts) for way in one.ways if way.expected_bytes != 0),
         rails=tuple(_way(way, texts) for way in one.rails),
     )
 
