@@ -251,16 +251,21 @@ def _transport(data: ReportData) -> Iterator[RenderableType]:
     for one in by_benchmark(data.attested.values(), data.texts):
         mark, colour = _STANDING_MARK[one.standing]
         body.append(Text.assemble((f"{mark} ", colour), (one.title, "bold"), f"  {one.word}"))
-        lines = [f"{label}: {value}" for label, value, _ in one.known]
+        lines = [_transport_line(data, label, value) for label, value, _ in one.known]
         for way in one.ways:
             values = {"over": way.over, "expected": way.expected, "counted": way.counted, "share": way.share}
             code = "transport.way_unknown" if way.reason else "transport.way"
             lines.append(data.texts.say(Message.of(code, place=way.place, reason=way.reason, **values)))
-        unknown = [(label, Message.of("transport.unknown", reason=reason)) for label, reason in one.unknown]
-        lines += [f"{label}: {data.texts.say(why)}" for label, why in unknown]
+        for label, reason in one.unknown:
+            why = data.texts.say(Message.of("transport.unknown", reason=reason))
+            lines.append(_transport_line(data, label, why))
         body += [Padding(Text(line, style="dim"), (0, 0, 0, 2)) for line in lines]
     if body:
         yield from _section(data, "report.transport", *body)
+
+
+def _transport_line(data: ReportData, name: str, text: str) -> str:
+    return data.texts.say(Message.of("transport.line", name=name, text=text))
 
 
 def _where(data: ReportData) -> RenderableType:

@@ -29,6 +29,7 @@ class TransportView:
     unknown: tuple[tuple[str, str], ...]
     ways: tuple[WayView, ...]
     rails: tuple[WayView, ...]
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +45,14 @@ class WayView:
 
 
 def transports(attested: Iterable[Attested], texts: Texts) -> dict[str, TransportView]:
-    """The views by the ids of their attestations."""
-    return {one.id: _view(one, texts) for one in attested}
+    """The views by the ids of their attestations; the first of a benchmark without proof is `open`."""
+    views: dict[str, TransportView] = {}
+    seen: set[str] = set()
+    for one in attested:
+        bad = one.standing in (Standing.SOCKETS, Standing.UNATTESTED)
+        views[one.id] = dataclasses.replace(_view(one, texts), open=bad and one.benchmark not in seen)
+        seen.add(one.benchmark)
+    return views
 
 
 def by_benchmark(attested: Iterable[Attested], texts: Texts) -> tuple[TransportView, ...]:
