@@ -228,7 +228,7 @@ def slow_clocks(facts: Facts, job: Job) -> Iterator[Finding]:
 
 @rule("GPU_ECC_UNCORRECTABLE", "GPU_FAULTY_DEVICE", reads=("shell",))
 def told_in_a_table(facts: Facts, job: Job) -> Iterator[Finding]:
-    """What the table of nvidia-smi shows of memory and of a GPU that does not answer, and DCGM's health check."""
+    """The table of nvidia-smi: memory errors, a GPU that does not answer; and DCGM's health check."""
     for row in facts.all("gpu.table"):
         if "ERR!" in (row["name"], row["errors"]):
             because = Message("doctor.smi_error")
