@@ -5,29 +5,12 @@ import struct
 
 import pytest
 from fake_sysfs import write
+from fake_traffic import net_dev, port
 
 from assay.probe import traffic
 from assay.probe.ethtool import named, statistics_of
 from assay.probe.files import Roots
 from assay.probe.traffic import senders, sent_between
-
-NET_DEV = """\
-Inter-|   Receive                            |  Transmit
- face |bytes packets errs and five more        |bytes packets errs and five more
-"""
-
-
-def net_dev(top, **sent):
-    rows = "".join(f"{name:>6}: 5 1 0 0 0 0 0 0 {count} 1 0 0 0 0 0 0\n" for name, count in sent.items())
-    write(top / "proc/self/net/dev", NET_DEV + rows)
-
-
-def port(top, device, *, state="4: ACTIVE", **counters):
-    """`counters__port_xmit_data=1` writes that file; a text is written as it is."""
-    folder = top / "sys/class/infiniband" / device / "ports/1"
-    write(folder / "state", state)
-    for name, value in counters.items():
-        write(folder / name.replace("__", "/"), str(value))
 
 
 def counted(top, *changes):

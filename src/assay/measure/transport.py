@@ -69,7 +69,7 @@ class Witness:
         told, log = told_of(context.backend, os.environ)
         counted = sent_between(self._senders, senders(self._roots)) if self._speaks else ()
         if self._nvlink is not None:
-            counted = (*counted, _over_nvlink(context.subject, self._nvlink, nvlink_sent(context)))
+            counted = (*counted, over_nvlink(context.subject, self._nvlink, nvlink_sent(context)))
         context.attest(
             told=told,
             calls=[
@@ -91,12 +91,13 @@ def nvlink_sent(context: Context) -> tuple[str, int] | str:
     """The way and the bytes that this rank's GPU has sent over NVLink so far; or why that is not known."""
     try:
         with Nvml() as nvml:
-            return _sent_by(device_of(nvml, context))
+            return sent_by(device_of(nvml, context))
     except NvmlError as error:
         return error.what
 
 
-def _sent_by(device: Device) -> tuple[str, int] | str:
+def sent_by(device: Device) -> tuple[str, int] | str:
+    """The same of one device."""
     if not any(device.nvlinks()):
         return "the card has no NVLink that is up"
     try:
@@ -106,7 +107,8 @@ def _sent_by(device: Device) -> tuple[str, int] | str:
     return way, device.nvlink_sent_bytes()
 
 
-def _over_nvlink(subject: str, before: tuple[str, int] | str, after: tuple[str, int] | str) -> Counted:
+def over_nvlink(subject: str, before: tuple[str, int] | str, after: tuple[str, int] | str) -> Counted:
+    """What went over NVLink between two answers of the driver."""
     if isinstance(before, str) or isinstance(after, str):
         reason = before if isinstance(before, str) else after
         return Counted(over="nvlink", device=subject, bytes=None, reason=str(reason), source=_NVLINK_SOURCE)
