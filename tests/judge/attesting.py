@@ -84,10 +84,10 @@ def _counted(over, device, sent):
     return Counted(over=over, device=device, bytes=float(sent), source="counter")
 
 
-def started(host, rank, *, done, benchmark="pairs"):
+def started(host, rank, *, done, proof="rdma", benchmark="pairs"):
     """The events of a worker that has begun, and ended where it is `done`."""
     kinds = ("worker_started", "worker_done") if done else ("worker_started",)
-    details = {"benchmark": benchmark, "replicate": 0, "host": host, "attests": "yes"}
+    details = {"benchmark": benchmark, "replicate": 0, "host": host, "proof": proof}
     subject = Subject("rank", str(rank))
     return [Event(kind=kind, time_s=1.0, subject=subject, details=details, source="r:1") for kind in kinds]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from assay.domain.attestation import Attestation, Attested, Standing
@@ -13,7 +13,7 @@ from assay.domain.finding import Evidence, Finding, Severity
 from assay.domain.message import Message
 from assay.domain.reading import Origin, Reading
 from assay.domain.subject import CLUSTER, Subject
-from assay.judge.transport_cases import RDMA_TRANSPORTS, Case, Key, cases_of, cases_of_shares
+from assay.judge.transport_cases import Case, Key, cases_of, cases_of_shares
 from assay.judge.transport_results import attested_results, benchmark_of, texts_of_calls
 from assay.units import show
 
@@ -21,6 +21,8 @@ _CODES = {Standing.SOCKETS: "TRANSPORT_SOCKETS", Standing.UNATTESTED: "TRANSPORT
 #: Results of a fabric; what else crosses it, as a training step does, keeps its value beside its attestation.
 _FABRIC = ("collective.", "leaf.", "peer.")
 _EVIDENCE_MOST = 5
+#: By benchmark and restart, then by node: what has no proof.
+_Bad = dict[tuple[str | None, int], dict[str, Case]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +44,13 @@ def attest(
     choices = texts_of_calls(readings, "choice")
     told = cases_of(attestations, {key: r.value for key, r in choices.items() if isinstance(r.value, str)})
     cases = (*told, *cases_of_shares(readings), *_silent(told, readings, events))
-    bad = {_key(case): case for case in cases if case.standing in _CODES}
+    bad: _Bad = defaultdict(dict)
+    for case in cases:
+        if case.standing in _CODES:
+            bad[case.benchmark, case.replicate or 0][case.node] = case
     return Carried(
         readings=tuple(_without_proof(r, bad) for r in readings) if bad else tuple(readings),
-        findings=(*_unproved(bad.values(), cases), *_nvlink_idle(told), *_rails_idle(told)),
+        findings=(*_unproved(cases), *_nvlink_idle(told), *_rails_idle(told)),
         attested=attested_results(readings, told, choices),
     )
 
@@ -55,36 +60,31 @@ def _key(case: Case) -> Key:
 
 
 def _silent(told: Sequence[Case], readings: Iterable[Reading], events: Iterable[Event]) -> Iterable[Case]:
-    """Nodes with RDMA whose workers ended before they told, in restarts that left results behind."""
-    could_rdma = {case.transport for case in told if case.has_rdma and case.transport in RDMA_TRANSPORTS}
-    if not could_rdma:
-        return
-    left = {
-        (benchmark_of(r.quantity, r.recipe), r.replicate or 0)
-        for r in readings
-        if _is_fabric(r) and r.value is not None
-    }
-    started: dict[tuple[Key, Subject], Event] = {}
+    """Nodes whose workers needed the proof of RDMA and ended before they told, having left results behind."""
+    begun: dict[tuple[str, int, Subject], Event] = {}
     for event in events:
         details = event.details
-        key = (str(details.get("benchmark")), int(details.get("replicate") or 0), str(details.get("host")))
-        if event.kind == "worker_started" and details.get("attests") == "yes" and key[:2] in left:
-            started[key, event.subject] = event
+        key = (str(details.get("benchmark")), int(details.get("replicate") or 0), event.subject)
+        if event.kind == "worker_started" and details.get("proof") == "rdma":
+            begun[key] = event
         elif event.kind in ("worker_done", "task_failed"):
-            for begun in [b for b in started if b[1] == event.subject and b[0][:2] == key[:2]]:
-                del started[begun]
+            begun.pop(key, None)
+    if not begun:
+        return
+    left = {_at(r) for r in readings if _is_fabric(r) and r.value is not None}
     heard = {_key(case) for case in told}
-    for benchmark, replicate, node in sorted({key for key, _ in started} - heard):
-        source = next(e.source for (key, _), e in started.items() if key == (benchmark, replicate, node))
-        yield Case(
-            benchmark=benchmark,
-            replicate=replicate,
-            node=node,
-            transport=min(could_rdma),
-            has_rdma=True,
-            silent=True,
-            source=source,
-        )
+    silent = {(b, r, str(event.details.get("host"))): event for (b, r, _), event in begun.items()}
+    for (benchmark, replicate, node), event in sorted(silent.items(), key=lambda item: item[0]):
+        if (benchmark, replicate) in left and (benchmark, replicate, node) not in heard:
+            yield Case(
+                benchmark=benchmark,
+                replicate=replicate,
+                node=node,
+                transport="",
+                has_rdma=True,
+                silent=True,
+                source=event.source,
+            )
 
 
 def _at(r: Reading) -> tuple[str | None, int]:
@@ -103,12 +103,12 @@ def _is_fabric(r: Reading) -> bool:
     return not r.quantity.startswith("peer.") or r.recipe.get("span") == "nodes"
 
 
-def _without_proof(reading: Reading, bad: Mapping[Key, Case]) -> Reading:
+def _without_proof(reading: Reading, bad: _Bad) -> Reading:
     if reading.value is None or not _is_fabric(reading):
         return reading
-    at = _at(reading)
-    ends = reading.subject.ends if reading.quantity.startswith("peer.") else None
-    case = next((c for k, c in bad.items() if k[:2] == at and (ends is None or c.node in ends)), None)
+    nodes = bad.get(_at(reading), {})
+    ends = reading.subject.ends if reading.quantity.startswith("peer.") else nodes
+    case = next((nodes[node] for node in ends if node in nodes), None)
     if case is None:
         return reading
     return dataclasses.replace(
@@ -128,11 +128,12 @@ def _reason(case: Case) -> str:
     return f"node {case.node} counted {100 * most:.0f} % of what had to leave it"
 
 
-def _unproved(bad: Iterable[Case], cases: Sequence[Case]) -> Iterable[Finding]:
+def _unproved(cases: Sequence[Case]) -> Iterable[Finding]:
     """One finding per node, or a single one where it is every node's."""
     of_code: dict[str, list[Case]] = defaultdict(list)
-    for case in bad:
-        of_code[_CODES[case.standing]].append(case)
+    for case in cases:
+        if case.standing in _CODES:
+            of_code[_CODES[case.standing]].append(case)
     nodes = {case.node for case in cases}
     for code, those in sorted(of_code.items()):
         if len(nodes) > 2 and {case.node for case in those} == nodes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from assay.domain.attestation import TOLD, Attested, Standing, Told, Way
 from assay.domain.reading import Reading
@@ -36,6 +37,7 @@ _BY_GLOO = "Gloo does not tell"
 CallKey = tuple[str, int, int]
 
 
+@lru_cache(maxsize=4096)  # a fleet has millions of readings by a few hundred recipes
 def benchmark_of(quantity: str, recipe: Recipe) -> str | None:
     """The benchmark whose messages a result rests on; None where it rests on none that is attested."""
     if (found := _CALL.fullmatch(quantity)) and found["what"] in _OF_CALLS:
@@ -49,6 +51,7 @@ def benchmark_of(quantity: str, recipe: Recipe) -> str | None:
     return _BENCHMARKS.get(quantity.partition(".")[0])
 
 
+@lru_cache(maxsize=4096)
 def attestation_id(quantity: str, recipe: Recipe) -> str | None:
     """The name of the attestation that a result carries."""
     benchmark = benchmark_of(quantity, recipe)
@@ -70,9 +73,9 @@ def texts_of_calls(readings: Iterable[Reading], what: str) -> dict[CallKey, Read
     """The readings of `collective.<op>.<what>` by their call."""
     found = {}
     for r in readings:
-        match = _CALL.fullmatch(r.quantity)
-        if match and match["what"] == what and (key := _call_of(r.quantity, r.recipe)):
-            found[key] = r
+        if r.quantity.startswith("collective.") and r.quantity.endswith(f".{what}"):
+            if key := _call_of(r.quantity, r.recipe):
+                found[key] = r
     return found
 
 

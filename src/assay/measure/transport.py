@@ -22,7 +22,7 @@ from assay.measure.gpu_sampler import device_of
 from assay.measure.nccl_environment import LOG_FILE, nccl_log
 from assay.probe.files import Roots
 from assay.probe.nvml import Device, Nvml, NvmlError
-from assay.probe.traffic import senders, sent_between
+from assay.probe.traffic import active_ports, senders, sent_between
 
 #: Where the host's /sys is mounted, for containers whose own hides the counters of RDMA ports.
 HOST_SYS = "ASSAY_SYS"
@@ -56,8 +56,7 @@ class Witness:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._speaks = context.hosts.index(context.host) == context.rank
-        sys = Path(os.environ.get(HOST_SYS) or "/sys")
-        self._roots = dataclasses.replace(Roots.under("/"), sys=sys)
+        self._roots = _roots()
         self._senders = senders(self._roots) if self._speaks else ()
         self._nvlink = nvlink_sent(context) if context.on_gpu else None
 
@@ -79,6 +78,16 @@ class Witness:
             counted=[_plain(one) for one in counted],
             rails=log.rails,
         )
+
+
+def proof_needed(context: Context) -> str:
+    """`rdma` where messages leave this node by a library that uses RDMA if there is any; else `none`."""
+    leaves = context.backend in ("nccl", "rccl") and len(set(context.hosts)) > 1
+    return "rdma" if leaves and active_ports(_roots()) else "none"
+
+
+def _roots() -> Roots:
+    return dataclasses.replace(Roots.under("/"), sys=Path(os.environ.get(HOST_SYS) or "/sys"))
 
 
 def _plain(one: Counted) -> dict[str, Any]:

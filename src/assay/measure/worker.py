@@ -23,7 +23,7 @@ from assay.errors import AssayError, MeasurementError
 from assay.measure.context import Context
 from assay.measure.registry import Benchmark, find
 from assay.measure.sockets import record_retransmits
-from assay.measure.transport import Witness
+from assay.measure.transport import Witness, proof_needed
 from assay.store.append import LineFile, SampleFile
 
 _PR_SET_PDEATHSIG = 1
@@ -42,14 +42,13 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
         context.lines.append(
             {"type": "header", "schema_version": 1, "run": context.run, "rank": context.number}
         )
-    attests = context.world > 1
-    context.event("worker_started", pid=os.getpid(), host=context.host, attests="yes" if attests else "no")
+    context.event("worker_started", pid=os.getpid(), host=context.host, proof=proof_needed(context))
     benchmark = find(context.benchmark)
     try:
         _join(context, spec)
     except (RuntimeError, ImportError, OSError, ValueError) as error:
         return _fail(context, benchmark, f"the ranks did not find each other: {_first_line(error)}")
-    witness = Witness(context) if attests else None
+    witness = Witness(context) if context.world > 1 else None
     code = _run(context, benchmark)
     if witness:
         witness.record()

@@ -46,15 +46,19 @@ class Sender:
     reason: str = ""
 
 
-def senders(roots: Roots) -> tuple[Sender, ...]:
-    """Active RDMA ports, as `mlx5_0/1`, and network devices that stand on no other, without the loopback."""
-    ports = [
+def active_ports(roots: Roots) -> list[Path]:
+    """The folders of RDMA ports that are up; one that is down is no way for anything."""
+    return [
         port
         for adapter in entries(roots.sys / "class/infiniband")
         for port in entries(adapter / "ports")
         if "ACTIVE" in (read(port / "state").text or "")
     ]
-    return (*map(_port, ports), *_netdevs(roots))
+
+
+def senders(roots: Roots) -> tuple[Sender, ...]:
+    """Active RDMA ports, as `mlx5_0/1`, and network devices that stand on no other, without the loopback."""
+    return (*map(_port, active_ports(roots)), *_netdevs(roots))
 
 
 def sent_between(before: Sequence[Sender], after: Sequence[Sender]) -> tuple[Counted, ...]:
