@@ -71,11 +71,11 @@ def _call_of(quantity: str, recipe: Recipe) -> CallKey | None:
 
 def texts_of_calls(readings: Iterable[Reading], what: str) -> dict[CallKey, Reading]:
     """The readings of `collective.<op>.<what>` by their call."""
-    found = {}
+    found, end = {}, f".{what}"
     for r in readings:
-        if r.quantity.startswith("collective.") and r.quantity.endswith(f".{what}"):
-            if key := _call_of(r.quantity, r.recipe):
-                found[key] = r
+        is_one = r.quantity.startswith("collective.") and r.quantity.endswith(end)
+        if is_one and (key := _call_of(r.quantity, r.recipe)):
+            found[key] = r
     return found
 
 
