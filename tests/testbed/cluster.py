@@ -38,8 +38,8 @@ def obstacle() -> str | None:
 class Cluster:
     """`hosts` hosts on one switch; a context manager. With `wire` false, plain veth links without faults.
 
-    With `uplink` the second half of the hosts is on a switch of its own, and a wire named `uplink`, which can be
-    made faulty like a host's, is between the two.
+    With `uplink` the second half of the hosts is on a switch of its own. The wire between the two is called
+    `uplink`, and can be made faulty like a host's.
     """
 
     hosts: int = 4
@@ -104,7 +104,10 @@ class Cluster:
         rate_Mbps: float = 0.0,
         direction: str = "both",
     ) -> None:
-        """Make the wire of a host, or the uplink, faulty `out` of it, `in`to it, or `both` ways; without faults, clean."""
+        """Make a wire (of a host, or the uplink) faulty `out`, `in`, or `both` ways; without faults, clean.
+
+        Out is from the host to its switch, or from the second half of the hosts to the first.
+        """
         fault = f"{delay_s * 1e6} {jitter_s * 1e6} {loss_frac} {rate_Mbps}\n"
         out, into = (fault if direction in (way, "both") else "0 0 0 0\n" for way in ("out", "in"))
         beside = self._control(host).with_suffix(".new")
