@@ -115,7 +115,7 @@ def place(where: str, runs: int) -> Iterator[tuple[MeasureOptions, int]]:
 
 
 def _pinned(ssh: str) -> str:
-    """Each host on one core: hosts that took every core for their own would have threads that spin in turn."""
+    """Each host on one core: if each took all of them, threads that spin would wait for one another."""
     cores = len(os.sched_getaffinity(0))
     pin = f"n={{host}}; taskset -pc $(( ${{n#h}} % {cores} )) $$ >/dev/null; "
     return ssh.replace("sh -c '", f"sh -c '{pin}", 1)

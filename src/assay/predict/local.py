@@ -51,7 +51,7 @@ class Work:
 
     @property
     def parameters(self) -> int:
-        """All weights: those of blocks and head, embeddings, biases and norms (13·H a layer), the last norm."""
+        """All weights: matrices, biases and norms (13·H) of the blocks, head and embeddings, the last norm."""
         tables = (2 * self.vocabulary + self.sequence) * self.hidden
         return self.layers * (12 * self.hidden**2 + 13 * self.hidden) + tables + 2 * self.hidden
 
@@ -112,7 +112,7 @@ def training_steps(readings: Sequence[Reading]) -> tuple[TrainingStep, ...]:
 
 
 def predict_training(readings: Sequence[Reading]) -> tuple[Reading, ...]:
-    """`training.step_time` and `training.scaling_efficiency` as predicted, by the recipes that were measured."""
+    """`training.step_time` and `training.scaling_efficiency` as predicted, by the recipes measured."""
     like = {r.recipe: r for r in reversed(readings) if r.quantity == "training.step_time"}
     steps = [_predicted(like[step.recipe], step.time_s, STEP_RANGE) for step in training_steps(readings)]
     return (*steps, *_scaling(readings, steps))
@@ -153,9 +153,8 @@ def _gradients(work: Work, parts_s: Mapping[str, float]) -> Iterator[tuple[float
     """Parameters and seconds of the backward pass, from the head to the embeddings, matrix by matrix."""
     square = work.hidden**2
     yield work.vocabulary * work.hidden, _BACKWARD_FRAC * parts_s["head"]
-    layer_s = (
-        _BACKWARD_FRAC * sum(parts_s[name] for name in ("linear", "attention", "pointwise")) / work.layers
-    )
+    blocks_s = parts_s["linear"] + parts_s["attention"] + parts_s["pointwise"]
+    layer_s = _BACKWARD_FRAC * blocks_s / work.layers
     for _ in range(work.layers):
         for squares in (4, 4, 1, 3):
             yield squares * square, layer_s * squares / 12
