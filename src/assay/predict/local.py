@@ -11,6 +11,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Work:
 
     @property
     def parameters(self) -> int:
-        """All weights: matrices, biases and norms (13·H) of the blocks, head and embeddings, the last norm."""
+        """All weights: matrices, biases and norms (13·H) of each block, head, embeddings, the last norm."""
         tables = (2 * self.vocabulary + self.sequence) * self.hidden
         return self.layers * (12 * self.hidden**2 + 13 * self.hidden) + tables + 2 * self.hidden
 
@@ -164,17 +165,27 @@ def _gradients(work: Work, parts_s: Mapping[str, float]) -> Iterator[tuple[float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What a run measured of the parts: means over restarts, by quantity, recipe and subject."""
+    """What a run measured of the parts: means over restarts, by quantity, recipe and subject.
+
+    `computing_cores` is the processor time that a rank gets in a second of its linear layers.
+    """
 
     means: Mapping[tuple[str, Recipe, Subject], float]
+    computing_cores: float
 
     @classmethod
     def of(cls, readings: Iterable[Reading]) -> _Known:
         values: dict[tuple[str, Recipe, Subject], list[float]] = {}
+        shares: list[float] = []
         for r in readings:
             if r.quantity.startswith(_PARTS) and r.origin is Origin.MEASURED and r.number is not None:
                 values.setdefault((r.quantity, r.recipe, r.subject), []).append(r.number)
-        return cls(means={key: sum(found) / len(found) for key, found in values.items()})
+                if r.quantity == "part.linear.time" and r.cpu_share_frac:
+                    shares.append(r.cpu_share_frac)
+        return cls(
+            means={key: fmean(found) for key, found in values.items()},
+            computing_cores=fmean(shares) if shares else 1.0,
+        )
 
     def of_quantity(self, quantity: str) -> Iterator[tuple[Recipe, Subject, float]]:
         """Every mean of a quantity."""
@@ -211,7 +222,7 @@ class _Known:
         )
 
     def _busy_frac(self, ranks: int, size_bytes: float) -> float:
-        """Over Gloo the processor time of a rank over that of its threads; a GPU's cores are not those."""
+        """Over Gloo, the processor time of summing over that of computing; a GPU's cores are not those."""
         shares = [
             value
             for recipe, _, value in self.of_quantity("collective.all_reduce.cpu_share")
@@ -219,7 +230,7 @@ class _Known:
             and recipe.get("bytes") == size_bytes
             and recipe.get("transport") == "gloo"
         ]
-        return min(1.0, sum(shares) / len(shares)) if shares else 0.0
+        return min(1.0, fmean(shares) / self.computing_cores) if shares else 0.0
 
 
 #: The quantities that a step is predicted from.
