@@ -48,7 +48,8 @@ class MeasureOptions:
     `worker` replaces the command that starts a worker, for tests and containers. `command_time_s` is when
     the user's command began. `job` is the place in a launcher's job, of which this is rank 0; `hosts` is a
     file of hosts to measure over `ssh`, a command with `{host}` in it. `wait_s` is how long to wait for them.
-    `topology` is a topology.conf of Slurm, which says what nodes are below one leaf.
+    `topology` is a topology.conf of Slurm, which says what nodes are below one leaf. `cores` takes the place
+    of the cores found: where it says as many as ranks, ranks that share cores are measured all the same.
     """
 
     out: Path
@@ -69,6 +70,7 @@ class MeasureOptions:
     topology: Path | None = None
     ssh: str | None = None
     wait_s: float = 60.0
+    cores: float | None = None
 
 
 class Watcher(Protocol):
@@ -266,6 +268,8 @@ def _alone(options: MeasureOptions) -> tuple[Sequence[int], Machine]:
     """This machine and its ranks; a run that goes on keeps their number."""
     asked = read_manifest(options.out).ranks if options.resume else options.ranks
     machine = this_machine(asked)
+    if options.cores:
+        machine = dataclasses.replace(machine, cores=options.cores)
     return range(machine.ranks), machine
 
 
