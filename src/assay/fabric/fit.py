@@ -98,18 +98,54 @@ def alike(rows: Sequence[PublishedRow]) -> list[list[int]]:
 
 
 def fit(samples: Sequence[Sample], fixed: Mapping[str, float]) -> dict[str, float]:
-    """Parameter → value for everything that the samples count; `fixed` ones (launchers) are passed through.
+    """Parameter → value for everything that the samples count; `fixed` ones (launchers) are passed through."""
+    return Problem.of(samples).solved(np.ones(len(samples), dtype=bool), fixed)
 
-    First with one value for a family of links, transports or generations; then each member's own, held to
-    its family's as firmly as so many rows of `_FAMILY_TRUST` would.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """All samples as one matrix, so that it is built once for the many fits that leave a source out.
+
+    Unknowns are the members (a link's, a transport's, a generation's own) and their families. A member is
+    drawn to its family and a family to its prior, so that a family is what is usual among its members and
+    not what most rows are of; what was never measured takes it.
     """
-    samples = [replace(s, counts=_carrying(s.counts)) for s in samples]
-    pooled = [replace(s, counts=_pooled(s.counts)) for s in samples]
-    families = _solve(pooled, PRIOR, _prior_trust)
-    members = {name for s in samples for name, count in s.counts.items() if count}
-    held = {name: PRIOR.get(name, families.get(stem(name), 0.0)) for name in members}
-    own = _solve(samples, {name: value for name, value in held.items() if value}, _family_trust)
-    return {**families, **own, **fixed}
+
+    names: tuple[str, ...]
+    counts: Floats  # samples × names
+    measured_s: Floats
+    sources: tuple[str, ...]
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample]) -> Problem:
+        """The matrix of relative counts: of the sides that run at the same time only the slower one."""
+        carried = [_carrying(s.counts) for s in samples]
+        members = sorted({name for counts in carried for name, count in counts.items() if count})
+        names = (*members, *sorted({stem(name) for name in members} - set(members)))
+        index = {name: at for at, name in enumerate(names)}
+        matrix = np.zeros((len(samples), len(names)))
+        for row, counts in enumerate(carried):
+            for name, count in counts.items():
+                if count:
+                    matrix[row, index[name]] = count
+        return cls(
+            names=names,
+            counts=matrix,
+            measured_s=np.array([s.measured_s for s in samples]),
+            sources=tuple(s.source for s in samples),
+        )
+
+    def solved(self, use: NDArray[np.bool_], fixed: Mapping[str, float]) -> dict[str, float]:
+        """Values of least relative error over the rows in `use`; a member that they do not count is left out."""
+        scaled = self.counts[use] / self.measured_s[use, None]
+        seen = scaled.any(axis=0)
+        families = {stem(name) for name, one in zip(self.names, seen, strict=True) if one}
+        wanted = [at for at, name in enumerate(self.names) if seen[at] or name in families]
+        names = [self.names[at] for at in wanted]
+        many = Counter(source for source, one in zip(self.sources, use, strict=True) if one)
+        weight = np.array([many[s] ** (_SOURCE_POWER - 1) for s, one in zip(self.sources, use, strict=True) if one])
+        values = _solve(scaled[:, wanted], weight / weight.mean(), names)
+        return {**{name: float(v) for name, v in zip(names, values, strict=True)}, **fixed}
 
 
 def _carrying(counts: Mapping[str, float]) -> dict[str, float]:
@@ -122,55 +158,57 @@ def _carrying(counts: Mapping[str, float]) -> dict[str, float]:
     return {name: count for name, count in counts.items() if carrier(name) != faster}
 
 
-def _pooled(counts: Mapping[str, float]) -> dict[str, float]:
-    together: dict[str, float] = {}
-    for name, count in counts.items():
-        together[stem(name)] = together.get(stem(name), 0.0) + count
-    return together
-
-
-def _family_trust(name: str) -> float:
-    return _FAMILY_TRUST.get(family(name), _OTHER_TRUST)
-
-
-def _prior_trust(name: str) -> float:
-    return _PRIOR_TRUST.get(family(name), _OTHER_TRUST)
-
-
-def _solve(
-    samples: Sequence[Sample], held: Mapping[str, float], trust_of: Callable[[str], float]
-) -> dict[str, float]:
-    """Parameters of least relative error, those in `held` drawn to a value."""
-    names = sorted({name for s in samples for name, count in s.counts.items() if count})
-    held = {name: value for name, value in held.items() if name in names}
-    index = {name: at for at, name in enumerate(names)}
-    counts = np.zeros((len(samples) + len(held), len(names)))
-    for row, s in enumerate(samples):
-        for name, count in s.counts.items():
-            if count:
-                counts[row, index[name]] = count
-    for row, name in enumerate(held, start=len(samples)):
-        counts[row, index[name]] = 1.0
-    wanted = np.array([*(s.measured_s for s in samples), *held.values()])
-    many = Counter(s.source for s in samples)
-    weight = np.array([many[s.source] ** (_SOURCE_POWER - 1) for s in samples])
-    weight = np.concatenate([weight / weight.mean(), [trust_of(name) for name in held]])
+def _solve(rows: Floats, weight: Floats, names: Sequence[str]) -> Floats:
+    """Values by iteratively reweighted non-negative least squares: rows · values = 1, and the ties."""
     limits = np.array([least(name) for name in names])
-    scaled = counts / wanted[:, None]
-    scale = np.maximum(np.abs(scaled).max(axis=0), 1e-300)
-    scaled /= scale
-    goal = 1 - counts @ limits / wanted
+    scale = np.abs(rows).max(axis=0)
+    for at, name in enumerate(names):  # a family counts like its members
+        if not scale[at]:
+            scale[at] = min(scale[other] for other, n in enumerate(names) if stem(n) == name and scale[other])
+    values = np.array([PRIOR.get(name, max(0.1 / unit, low)) for name, unit, low in zip(names, scale, limits, strict=True)])
+    goal = 1 - rows @ limits
     trust, solution = weight, np.zeros(len(names))
     for at in range(_ROUNDS):
+        ties, wanted, firm = _ties(names, values, at == 0)
         root = np.sqrt(trust)
-        solution = nonnegative(scaled * root[:, None], goal * root, start=solution > 0)
-        error = np.abs(scaled @ solution - goal)
+        matrix = np.vstack([rows * root[:, None], ties * np.sqrt(firm)[:, None]]) / scale
+        right = np.concatenate([goal * root, (wanted - ties @ limits) * np.sqrt(firm)])
+        solution = nonnegative(matrix, right, start=solution > 0)
+        values = solution / scale + limits
+        error = np.abs(rows @ values - 1)
         trust = weight / np.maximum(error, 0.02)
         if at > _ROUNDS // 3:
             trust = trust / (1 + (error / _OUTLIER_FRAC) ** 2)
-        trust[len(samples) :] = weight[len(samples) :] / np.maximum(error[len(samples) :] / _FAMILY_FRAC, 1.0)
-    values = solution / scale + limits
-    return {name: float(v) for name, v in zip(names, values, strict=True)}
+    return values
+
+
+def _ties(names: Sequence[str], values: Floats, first: bool) -> tuple[Floats, Floats, Floats]:
+    """Rows that draw members to their family and families to their prior, what they want, and how firmly."""
+    index = {name: at for at, name in enumerate(names)}
+    pairs = [(at, index.get(stem(name), at)) for name, at in index.items()]
+    rows, wanted, firm = [], [], []
+    for at, over in pairs:
+        name, row = names[at], np.zeros(len(names))
+        if at != over:
+            unit = max(values[over], 0.1 * values[at], 1e-300)
+            row[at], row[over] = 1 / unit, -1 / unit
+            goal, trust = 0.0, _FAMILY_TRUST.get(family(name), _OTHER_TRUST)
+        elif name in PRIOR:
+            row[at] = 1 / PRIOR[name]
+            goal, trust = 1.0, _PRIOR_TRUST.get(family(name), _OTHER_TRUST)
+        else:
+            continue
+        away = abs(row @ values - goal)
+        rows.append(row)
+        wanted.append(goal)
+        firm.append(trust / (1.0 if first else max(away / _FAMILY_FRAC, 1.0)))
+        if at != over and name in PRIOR:
+            row = np.zeros(len(names))
+            row[at] = 1 / PRIOR[name]
+            rows.append(row)
+            wanted.append(1.0)
+            firm.append(_PRIOR_TRUST.get(family(name), _OTHER_TRUST))
+    return np.array(rows), np.array(wanted), np.array(firm)
 
 
 def nonnegative(matrix: Floats, goal: Floats, start: NDArray[np.bool_] | None = None) -> Floats:
