@@ -138,7 +138,7 @@ class Problem:
     def solved(self, use: NDArray[np.bool_], fixed: Mapping[str, float]) -> dict[str, float]:
         """Values of least relative error over the rows in `use`, for the members that these count."""
         scaled = self.counts[use] / self.measured_s[use, None]
-        seen = scaled.any(axis=0)
+        seen = np.asarray(scaled.any(axis=0))
         families = {stem(name) for name, one in zip(self.names, seen, strict=True) if one}
         wanted = [at for at, name in enumerate(self.names) if seen[at] or name in families]
         names = [self.names[at] for at in wanted]
