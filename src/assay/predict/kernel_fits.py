@@ -11,6 +11,9 @@ from assay.predict.kernel_model import AttentionFit, GemmFit
 #: (architecture, dtype) → fitted parameters.
 GEMM_FITS: dict[tuple[str, str], GemmFit] = {
     ("ampere", "bf16"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.956,
         small_tile_loss=0.124,
         ramp_k=54.8,
@@ -24,6 +27,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=0.0,
     ),
     ("hopper", "bf16"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.84,
         small_tile_loss=0.00493,
         ramp_k=122.0,
@@ -37,6 +43,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=0.0,
     ),
     ("hopper", "fp8"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.816,
         small_tile_loss=0.00527,
         ramp_k=306.0,
@@ -50,6 +59,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=8.43,
     ),
     ("hopper", "fp8-block"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.763,
         small_tile_loss=0.334,
         ramp_k=247.0,
@@ -63,6 +75,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=6.33,
     ),
     ("blackwell", "bf16"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.706,
         small_tile_loss=0.0119,
         ramp_k=2.49,
@@ -76,6 +91,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=0.0,
     ),
     ("blackwell", "fp8"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.699,
         small_tile_loss=0.0196,
         ramp_k=1.0,
@@ -89,6 +107,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=8.75,
     ),
     ("blackwell", "fp8-block"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.698,
         small_tile_loss=0.001,
         ramp_k=54.1,
@@ -102,6 +123,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=4.0,
     ),
     ("blackwell", "nvfp4"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.581,
         small_tile_loss=1.0,
         ramp_k=726.0,
@@ -115,6 +139,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=5.44,
     ),
     ("blackwell-ultra", "bf16"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.744,
         small_tile_loss=0.00554,
         ramp_k=1.0,
@@ -128,6 +155,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=0.0,
     ),
     ("blackwell-ultra", "fp8"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.731,
         small_tile_loss=0.0117,
         ramp_k=1.04,
@@ -141,6 +171,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=8.89,
     ),
     ("blackwell-ultra", "fp8-block"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.814,
         small_tile_loss=0.00107,
         ramp_k=156.0,
@@ -154,6 +187,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=4.02,
     ),
     ("blackwell-ultra", "nvfp4"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.585,
         small_tile_loss=1.0,
         ramp_k=27.5,
@@ -167,6 +203,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=5.13,
     ),
     ("ada", "bf16"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.698,
         small_tile_loss=0.0729,
         ramp_k=122.0,
@@ -180,6 +219,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=0.0,
     ),
     ("ada", "fp8"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.572,
         small_tile_loss=0.105,
         ramp_k=1.0,
@@ -193,6 +235,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=1.13,
     ),
     ("ada", "fp8-block"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.331,
         small_tile_loss=0.001,
         ramp_k=40.8,
@@ -206,6 +251,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=1.51,
     ),
     ("blackwell-rtx", "bf16"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.912,
         small_tile_loss=0.0255,
         ramp_k=41.5,
@@ -219,6 +267,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=0.0,
     ),
     ("blackwell-rtx", "fp8"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.839,
         small_tile_loss=0.149,
         ramp_k=135.0,
@@ -232,6 +283,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=1.9,
     ),
     ("blackwell-rtx", "fp8-block"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.751,
         small_tile_loss=0.001,
         ramp_k=800.0,
@@ -245,6 +299,9 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         cast_bytes=5.27,
     ),
     ("blackwell-rtx", "nvfp4"): GemmFit(
+        tiles="library",
+        split_s=1e-6,
+        l2_bytes=1e6,
         rate_frac=0.802,
         small_tile_loss=0.203,
         ramp_k=1.02,
