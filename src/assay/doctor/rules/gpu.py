@@ -6,19 +6,26 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from assay.catalog.xids import Action, xids
 from assay.doctor.facts import Facts, Job
-from assay.doctor.registry import LIKELY, Place, Proof, found, gpu, host_of, node, rule
+from assay.doctor.registry import LIKELY, PROVEN, Place, Proof, found, gpu, host_of, node, rule
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 from assay.domain.subject import CLUSTER, Subject
 from assay.formats.nvidia_smi import SmiGpu
 from assay.formats.sentences import Said
 
-NVLINK_XIDS = {74, 136, 144, 145, 146, 147, 148, 149, 150, 155, 156, 157, 158}
-_ECC_XIDS = {48, 95, 140}
-_APP_XIDS = {13, 31, 43, 45}
-_HARDWARE_XIDS = NVLINK_XIDS | _ECC_XIDS | {62, 63, 64, 79, 94, 109, 119, 120, 143}
 
+def _of_code(code: str) -> set[int]:
+    return {number for number, one in xids().items() if one.code == code}
+
+
+NVLINK_XIDS, _ECC_XIDS = _of_code("NVLINK_FABRIC_ERROR"), _of_code("GPU_ECC_UNCORRECTABLE")
+_APP_XIDS = {13, 31, 43, 45}
+#: What asks for nothing, or for nothing yet.
+_QUIET = (Action.IGNORE, Action.MONITOR)
+_DEVICE_XIDS = {n for n in _of_code("GPU_FAULTY_DEVICE") if n != 54 and xids()[n].action not in _QUIET}
+_HARDWARE_XIDS = NVLINK_XIDS | _ECC_XIDS | _DEVICE_XIDS | {63, 64, 79, 94, 119, 120}
 
 #: Counts since the driver was loaded, under the names that drivers have used.
 _UNCORRECTABLE = (
@@ -70,7 +77,7 @@ def off_the_bus(facts: Facts, job: Job) -> Iterator[Finding]:
 
 
 @rule("GPU_GSP_TIMEOUT", "GPU_ECC_UNCORRECTABLE", "GPU_XID_94_CONTAINED", reads=("kernel log",))
-def xids(facts: Facts, job: Job) -> Iterator[Finding]:
+def telling_xids(facts: Facts, job: Job) -> Iterator[Finding]:
     """Xids that name their cause."""
     by_xid = lines_by_xid(facts)
     for code, numbers in (
@@ -82,6 +89,28 @@ def xids(facts: Facts, job: Job) -> Iterator[Finding]:
             yield found(code, group, subject=subject)
 
 
+@rule("GPU_ECC_UNCORRECTABLE", "GPU_XID_APP_FAULT", "GPU_FAULTY_DEVICE", reads=("kernel log",))
+def amd_faults(facts: Facts, job: Job) -> Iterator[Finding]:
+    """AMD's driver and runtime: memory errors, access faults of a program, and hangs that a reset ends."""
+    for code, lines, sure, because in (
+        ("GPU_ECC_UNCORRECTABLE", facts.all("amd.memory_error"), PROVEN, None),
+        ("GPU_XID_APP_FAULT", facts.all("amd.access_fault"), LIKELY, None),
+        ("GPU_FAULTY_DEVICE", facts.all("amd.reset", "amd.hang"), 0.6, Message("doctor.gpu_was_reset")),
+    ):
+        for subject, group in each_gpu(lines):
+            yield found(code, group, sure=sure, subject=subject, because=because)
+
+
+@rule("GPU_FAULTY_DEVICE", reads=("kernel log",))
+def device_xids(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Xids by which the driver gives the GPU up, and that have no finding of their own."""
+    by_xid = lines_by_xid(facts)
+    for number in sorted(_DEVICE_XIDS):
+        because = Message.of("doctor.xid_means", xid=number, meaning=xids()[number].meaning)
+        for subject, group in each_gpu(by_xid[number]):
+            yield found("GPU_FAULTY_DEVICE", group, sure=0.8, subject=subject, because=because)
+
+
 @rule("GPU_ROW_REMAP_PENDING", "GPU_ROW_REMAP_FAILURE", reads=("kernel log", "nvidia-smi -q"))
 def row_remaps(facts: Facts, job: Job) -> Iterator[Finding]:
     """Memory rows that wait for a reset, or can no longer be replaced; a past remap is healthy."""
@@ -91,16 +120,22 @@ def row_remaps(facts: Facts, job: Job) -> Iterator[Finding]:
         ("GPU_ROW_REMAP_PENDING", "Remapped Rows/Pending", 63),
     ):
         proof: dict[str, list[Proof]] = defaultdict(list)
+        subjects: dict[str, Subject] = {}
+        for said in by_xid[xid]:
+            subjects.setdefault(_short(said["busid"]), place_of(said))
+            proof[_short(said["busid"])].append(said)
         for one in facts.gpus:
             place = one.find(ending)
             if place and place[0] == "Yes":
-                proof[one.busid[-10:-2] or one.busid].append(
-                    (one.file, place[1], f"GPU {one.busid}: {ending} : Yes")
-                )
-        for said in by_xid[xid]:
-            proof[said["busid"].lower().removesuffix(".0")[-8:]].append(said)
+                subjects.setdefault(_short(one.busid), gpu(one.busid))
+                proof[_short(one.busid)].append((one.file, place[1], f"GPU {one.busid}: {ending} : Yes"))
         for busid, lines in proof.items():
-            yield found(code, lines, subject=gpu(busid) if busid else CLUSTER)
+            yield found(code, lines, subject=subjects[busid])
+
+
+def _short(busid: str) -> str:
+    """Bus and device of an id, however much of its domain and function is printed: `07:00`."""
+    return busid.lower().partition(".")[0][-5:]
 
 
 @rule("GPU_XID_APP_FAULT", "GPU_FAULTY_DEVICE", "GPU_XID_45_FOLLOWON", reads=("kernel log",))

@@ -36,6 +36,23 @@ class Jump:
     after: Step
 
 
+@rule("APP_LOSS_SPIKE", reads=("training log", "torch log"))
+def not_a_number(facts: Facts, job: Job) -> Iterator[Finding]:
+    """A framework that stops at a gradient that is not a number, or a loss that is none from early on."""
+    logs: dict[str, list[Step]] = {}
+    for step in facts.steps:
+        logs.setdefault(step.file, []).append(step)
+    early = [
+        _place(next(s for s in steps if s.loss is not None and isnan(s.loss)))
+        for steps in logs.values()
+        if first_jump(steps) is None and any(s.loss is not None and isnan(s.loss) for s in steps)
+    ]
+    stopped = facts.all("train.nan")
+    if early or (stopped and not any(map(first_jump, logs.values()))):
+        because = Message("doctor.not_a_number")
+        yield found("APP_LOSS_SPIKE", [*early, *stopped], sure=0.6, because=because)
+
+
 @rule("APP_LOSS_SPIKE", reads=("training log",))
 def loss_spike(facts: Facts, job: Job) -> Iterator[Finding]:
     """A jump of the loss with what stands before it: restart, overflow, rate, data, bad memory."""
