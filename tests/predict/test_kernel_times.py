@@ -91,11 +91,11 @@ def test_longer_sequences_cost_more_than_in_proportion(
 def test_gemm_error_on_the_carried_table(device: str) -> None:
     rows = carried("kernels", f"gemm_{device}.csv.gz", GEMM_NEEDS)[::7]
     for name, score in validate_kernels(rows).groups.items():
-        if score.n and not name.endswith(("fp8-block", "gemm")):
+        if score.n and name != "gemm":
             assert score.median_abs_error_frac is not None
             assert score.median_abs_error_frac < 0.07, name
             assert score.p90_abs_error_frac is not None
-            assert score.p90_abs_error_frac < 0.18, name
+            assert score.p90_abs_error_frac < 0.2, name
 
 
 def test_the_rows_of_the_rtx_pro_6000_are_scored_as_stated() -> None:
