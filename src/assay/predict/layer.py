@@ -144,7 +144,7 @@ def _experts(c: Columns) -> tuple[Floats, Floats]:
     width = c.expert_ffn / c.etp
     up, down = width * (1 + c.gated), width
     idle = np.maximum(local - 1, 0)
-    reread = idle * c.hidden * (up + down) * c.layer_rates.input_bytes / c.layer_rates.memory_Bps
+    reread = idle * c.hidden * (up + down) * c.layer_rates.right_bytes / c.layer_rates.memory_Bps
     forward = gemm_time_s(c.layer_rates, rows, up, c.hidden) + gemm_time_s(
         c.layer_rates, rows, c.hidden, down
     )
