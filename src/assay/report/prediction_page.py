@@ -12,7 +12,7 @@ from assay.predict.explain import MEMORY, STEP, Reason
 from assay.predict.inputs import Input
 from assay.predict.prediction import Prediction, ScalingPoint
 from assay.predict.sensitivity import Effect
-from assay.predict.timeline import Pass
+from assay.predict.timeline import BACKWARD, FORWARD, WEIGHT_GRADIENT, Pass
 from assay.report import charts
 from assay.report.charts import Words
 from assay.report.page import LANG, embedded, page_environment
@@ -152,13 +152,19 @@ def _pipeline(data: PredictionData, texts: Texts) -> tuple[str, str] | None:
     """The picture of the pipeline and its caption, or None without one."""
     if not data.passes:
         return None
-    kinds = (texts.label("prediction.forward"), texts.label("prediction.backward"))
+    words_of = {
+        FORWARD: texts.label("prediction.forward"),
+        BACKWARD: texts.label("prediction.backward"),
+        WEIGHT_GRADIENT: texts.label("prediction.weight_gradient"),
+    }
+    shown = {one.kind for one in data.passes}
+    kinds = [words for kind, words in words_of.items() if kind in shown]
     spans = [
         Span(
             lane=one.stage,
             begin_s=one.start_s,
             end_s=one.end_s,
-            kind=kinds[0] if one.forward else kinds[1],
+            kind=words_of[one.kind],
             text=str(one.micro_batch + 1),
         )
         for one in data.passes
