@@ -9,7 +9,7 @@ from pathlib import Path
 from assay import __version__
 from assay.api.predicting import Predicted
 from assay.api.predicting_collective import PredictedCollective
-from assay.api.reporting import write_text
+from assay.api.writing import write_text
 from assay.catalog.messages import Texts
 from assay.domain.score import Validation
 from assay.errors import InputError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -200,17 +199,6 @@ def _mfu_frac(result: Prediction, gpu: Gpu) -> float | None:
 def timeline(predicted: Predicted) -> dict[str, object]:
     """The step in Chrome's trace format: the pipeline, and what follows it."""
     return step_trace(predicted.prediction, cluster=predicted.cluster.name)
-
-
-def write_json(data: dict[str, object], path: Path) -> None:
-    """Write one JSON object, in UTF-8 without escapes, which Perfetto shows as they stand.
-
-    Raises `InputError` where the file cannot be written.
-    """
-    try:
-        path.write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
-    except OSError as fault:
-        raise InputError(f"cannot write {path}: {fault.strerror}", fix="give another file") from None
 
 
 def text_lines(file: Path) -> list[str]:

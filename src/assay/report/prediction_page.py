@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.catalog.messages import Texts
@@ -66,7 +66,7 @@ def render_prediction(data: PredictionData, texts: Texts, *, answer_json: str | 
         total=show_bytes(p.total_bytes),
         capacity=show_bytes(p.capacity_bytes),
         largest=texts.label(f"memory.{max(p.memory_bytes.items(), key=lambda item: item[1])[0]}"),
-        breakdown=_breakdown(p, texts),
+        breakdown=breakdown_bars(p.breakdown_s, texts, prefix="step."),
         memory_bars=_memory_bars(p, texts),
         scaling=_scaling(data.curve, texts),
         pipeline=_pipeline(data, texts),
@@ -113,11 +113,13 @@ def _words(texts: Texts, name: str, **axes: str) -> Words:
     )
 
 
-def _breakdown(p: Prediction, texts: Texts) -> str:
-    seconds = sorted((s for s in p.breakdown_s.values() if s > 0), reverse=True)
+def breakdown_bars(terms_s: Mapping[str, float], texts: Texts, *, prefix: str = "") -> str:
+    """Where a step goes, the longest first; `prefix` makes the code of a term's name."""
+    whole = sum(terms_s.values())
     every = [
-        Bar(label=term.name, value=value, text=f"{term.amount} · {term.share}")
-        for term, value in zip(_steps(p, texts), seconds, strict=True)
+        Bar(label=texts.label(prefix + name), value=s, text=f"{show(s, 's')} · {s / whole:.1%}")
+        for name, s in sorted(terms_s.items(), key=lambda term: -term[1])
+        if s > 0
     ]
     return bars(every, unit="s", words=_words(texts, "breakdown", x="prediction.axis.time"))
 
