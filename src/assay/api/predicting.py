@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from assay.api.clusters import candidates, find_cluster
 from assay.api.clusters import read_cluster as read_cluster
 from assay.catalog.jobs import job_ids
-from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
+from assay.catalog.model_arguments import model_from_megatron
+from assay.catalog.model_config import model_from_config
+from assay.catalog.models import model, model_from_file, models
 from assay.codec.document import read_document
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu

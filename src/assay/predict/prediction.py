@@ -275,7 +275,7 @@ def _sent(steps: Steps) -> Sent:
 
 
 def _assumptions(one: Situation) -> tuple[str, ...]:
-    found = [f"stack {one.stack.id}: {one.stack.name}"]
+    found = [f"stack {one.stack.id}: {one.stack.name}", *one.workload.model.assumed]
     if one.workload.model.moe_layers and one.workload.imbalance == 1:
         found.append("experts are evenly loaded (public MoE figures force this); say imbalance to change it")
     if one.workload.packed_len is None:
