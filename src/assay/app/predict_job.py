@@ -168,8 +168,16 @@ def _scaling(points: tuple[ScalingPoint, ...], texts: Texts) -> Table:
 def _published(run: PublishedRun, modelled_s: float | None, texts: Texts) -> str:
     from assay.domain.message import Message
 
-    values = {"what": run.what, "figure": run.figure, "gpus": run.gpus, "system": run.system}
-    said = texts.say(Message.of("job.run", **values, source=run.source))
+    said = texts.say(
+        Message.of(
+            "job.run",
+            what=run.what,
+            figure=run.figure,
+            gpus=run.gpus,
+            system=run.system,
+            source=run.source,
+        )
+    )
     if modelled_s is None:
         return said
     return f"{said} {texts.say(Message.of('job.modelled', cluster=run.cluster, step_s=modelled_s))}"

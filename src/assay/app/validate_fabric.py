@@ -140,7 +140,7 @@ def _page(result: ChoiceValidation, texts: Texts) -> Page:
     from assay.report.answer_page import Page, Section, Table
 
     label = texts.label
-    rows = [(label("validation.goal"), "", *_GOALS)]
+    rows: list[tuple[str, ...]] = [(label("validation.goal"), "", *_GOALS)]
     for name, g in result.groups.items():
         shown = (g.agreement_frac, g.median_regret_frac, g.graphs_equal_frac)
         rows.append((name, str(g.n), *map(percent, shown)))

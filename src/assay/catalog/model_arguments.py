@@ -85,7 +85,7 @@ def model_from_megatron(text: str, *, where: str) -> Transformer:
         qk_norm="qk-layernorm" in said and "multi-latent-attention" not in said,
         learned_positions=0 if rotary else numbers.get("seq_len", 2048),
         window=_window(said.get("window-size", "")),
-        **numbers,
+        **numbers,  # type: ignore[arg-type]
     )
 
 

@@ -135,7 +135,7 @@ def _from_config(whole: Mapping[str, object], *, where: str, name: str | None) -
         window=window,
         window_layers=window_layers,
         assumed=_assumed(whole, config, kind),
-        **_experts(config, kind, layers, ffn),
+        **_experts(config, kind, layers, ffn),  # type: ignore[arg-type]
     )
 
 
