@@ -185,7 +185,7 @@ def _attention(c: Columns, physics: Physics) -> Pair:
     queries = c.seq_len / c.cp
     width = c.head_dim + c.rope_dim * (c.latent_rank > 0)
     seen = np.minimum(c.seq_len, c.packed_len) / 2
-    seen = np.where(c.window > 0, np.minimum(seen, c.window), seen)
+    seen = seen + c.windowed_frac * (np.minimum(seen, c.window) - seen)
     fused = attention_time_s(
         c.attention, c.micro_batch, queries, heads, kv_heads, width, value_width=c.value_dim, keys=seen
     )
