@@ -8,27 +8,32 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.app.groups import Commands, LazyGroup
 from assay.app.options import failing, json_option, page_options
-from assay.app.predict_collective import collective
-from assay.app.predict_fabric import fabric
-from assay.app.predict_memory_pool import memory_pool
+from assay.codec.text_file import write_text
 from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.fabric.failures.impact import Conditions
 
 
-class _StepFirst(click.Group):
-    """`assay predict --cluster …` is `assay predict step --cluster …`."""
+COMMANDS: Commands = {
+    "step": ("assay.app.predict", "step", "A training step or a job: time, where it goes, memory."),
+    "collective": (
+        "assay.app.predict_collective",
+        "collective",
+        "Time and bandwidth by size, what NCCL takes.",
+    ),
+    "fabric": ("assay.app.predict_fabric", "fabric", "Size, draw, break or check a fabric."),
+    "memory-pool": (
+        "assay.app.predict_memory_pool",
+        "memory_pool",
+        "Data in the memory of all GPUs of an NVLink domain.",
+    ),
+}
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `step` in front where no command is named."""
-        if args and args[0] not in (*self.list_commands(ctx), "-h", "--help"):
-            args = ["step", *args]
-        return super().parse_args(ctx, args)
 
-
-@click.group(cls=_StepFirst)
+@click.group(cls=LazyGroup, lazily=COMMANDS, otherwise="step")
 def predict() -> None:
     """How long a step or a collective takes on a cluster, and why.
 
@@ -36,12 +41,7 @@ def predict() -> None:
     """
 
 
-predict.add_command(collective)
-predict.add_command(fabric)
-predict.add_command(memory_pool)
-
-
-@predict.command()
+@click.command()
 @click.option(
     "--cluster",
     required=True,
@@ -133,7 +133,7 @@ def step(
         asked = (workload, task != "pretrain", stack, tokens, sensitivity, trace, html, gpu, settings, fail)
         _require_trace_options(*asked)
         return _from_trace(from_trace, cluster, nodes, base, layout, global_batch, seq_len, as_json=as_json)
-    from assay.api.predicting import PredictOptions, is_job, predict_step, timeline, write_json
+    from assay.api.predicting import PredictOptions, is_job, predict_step, timeline
     from assay.app.prediction import answer, show_prediction
 
     if workload is None:
@@ -170,7 +170,7 @@ def step(
         )
     )
     if trace:
-        write_json(timeline(done), trace)
+        write_text(trace, json.dumps(timeline(done)))
         click.echo(f"wrote {trace}", err=True)
     if html:
         from assay.api.pages import write_prediction_page

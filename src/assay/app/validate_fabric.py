@@ -11,6 +11,7 @@ import click
 
 from assay.app.options import json_option, page_options
 from assay.app.scores import headed, print_validation
+from assay.codec.text_file import read_lines
 from assay.units import percent
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def collectives(files: Sequence[Path], cross: str | None, html: Path | None, lan
 
     rows, points = [], []
     for file in files:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_lines(file)
         if recognise(lines[0].split(",") if lines else ()):
             points += score_points(lines, str(file))
         else:
@@ -80,9 +81,7 @@ class _Topologies:
                 raise InputError(
                     f"no file {name!r} beside the choices", fix="put the topology XML in the same folder"
                 )
-            self._known[name] = parse_topology(
-                found[0].read_text(encoding="utf-8").splitlines(), str(found[0])
-            )
+            self._known[name] = parse_topology(read_lines(found[0]), str(found[0]))
         return self._known[name]
 
 

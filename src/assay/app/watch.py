@@ -102,6 +102,7 @@ def watch(
     code 0 no incident, 1 there was one.
     """
     from assay.catalog.messages import Texts
+    from assay.codec.text_file import read_text
 
     texts = Texts(lang)
     for_s = parse(for_, unit="s", where="--for").value if for_ else None
@@ -110,7 +111,7 @@ def watch(
     if mode in ("rules", "dashboard"):
         return _written(mode, texts)
     if mode == "node":
-        token = token_file.read_text(encoding="utf-8").strip() if token_file else None
+        token = read_text(token_file).strip() if token_file else None
         return _export(
             bind=bind, port=port, token=token, storage=storage, peers=_peers(peers), peer_port=peer_port,
             host=host, own_network=own_network, clock_log=clock_log,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from assay.errors import InputError
+from assay.codec.text_file import write_text
 
 if TYPE_CHECKING:
     from assay.api.planning import JobOptions, Progress
@@ -165,10 +165,6 @@ def show_answer(
     texts = Texts(lang)
     said = json.dumps(answer(texts), indent=1, ensure_ascii=False, allow_nan=False)
     if html is not None:
-        text = render_html(page(texts), texts, answer_json=said)
-        try:
-            html.write_text(text, encoding="utf-8")
-        except OSError as fault:
-            raise InputError(f"cannot write {html}: {fault.strerror}", fix="give another file") from None
+        write_text(html, render_html(page(texts), texts, answer_json=said))
         click.echo(f"wrote {html}", err=True)
     click.echo(said if as_json else plain_text(page(texts)), nl=as_json)
