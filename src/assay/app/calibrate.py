@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from assay.app.options import json_option
-from assay.app.scores import headed
+from assay.app.say import say, say_json, say_wrote
+from assay.codec.answer import headed
 from assay.units import percent
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def calibrate(
     done = fit(paths, base=base, collective=collective)
     if out:
         write_cluster_file(done, out)
-        click.echo(f"wrote {out}", err=True)
+        say_wrote(out)
     if as_json:
-        click.echo(json.dumps(_answer(done, out), indent=1, ensure_ascii=False))
+        say_json(_answer(done, out))
     else:
         _show(done, out)
     return 0
@@ -108,31 +108,30 @@ def _quantity(one: QuantityFit) -> dict[str, object]:
 
 
 def _show(done: Calibrated, out: Path | None) -> None:
-    from assay.app.prediction import wrapped
     from assay.units import show
 
     fit = done.fit
-    click.echo(wrapped(f"{done.cluster.name}: {fit.calibration.source}"))
-    click.echo(f"\n{'parameter':<34} {'factor':>8} {'95 %':>18} {'n':>4}")
+    say(f"{done.cluster.name}: {fit.calibration.source}")
+    say(f"\n{'parameter':<34} {'factor':>8} {'95 %':>18} {'n':>4}")
     for factor, _ in fit.parameters:
         span = "–" if factor.low is None else f"{factor.low:.4g} … {factor.high:.4g}"
-        click.echo(f"{factor.name:<34} {factor.value:8.4g} {span:>18} {factor.n or '–':>4}")
-    click.echo("\nwhat that makes of the cluster")
+        say(f"{factor.name:<34} {factor.value:8.4g} {span:>18} {factor.n or '–':>4}")
+    say("\nwhat that makes of the cluster")
     for one in done.inputs:
         told = f" (datasheet {show(one.datasheet, one.unit)})" if one.datasheet is not None else ""
-        click.echo(wrapped(f"  {one.name}: {show(one.value, one.unit)}{told}, {one.origin.value}", hang=4))
-    click.echo("\nhow well it fits (absolute errors of the model against what was measured)")
-    click.echo(f"{'quantity':<34} {'n':>3} {'before':>8} {'after':>8} {'worst':>8} {'bias':>8}")
+        say(f"  {one.name}: {show(one.value, one.unit)}{told}, {one.origin.value}", hang=4)
+    say("\nhow well it fits (absolute errors of the model against what was measured)")
+    say(f"{'quantity':<34} {'n':>3} {'before':>8} {'after':>8} {'worst':>8} {'bias':>8}")
     for line in fit.by_quantity:
         errors = (line.before_frac, line.after_frac, line.worst_frac)
         cells = [*map(percent, errors), percent(line.bias_frac, sign=True)]
         name = line.quantity if line.fitted else f"{line.quantity} *"
-        click.echo(f"{name:<34} {line.n:3d} " + " ".join(f"{cell:>8}" for cell in cells))
+        say(f"{name:<34} {line.n:3d} " + " ".join(f"{cell:>8}" for cell in cells))
     if any(not line.fitted for line in fit.by_quantity):
-        click.echo("* takes no part in the fit: a check")
+        say("* takes no part in the fit: a check")
     for name, reason in fit.missing:
-        click.echo(wrapped(f"not fitted: {name}: {reason}", hang=12))
+        say(f"not fitted: {name}: {reason}", hang=12)
     for text in done.assumed:
-        click.echo(wrapped(f"assumed: {text}", hang=9))
+        say(f"assumed: {text}", hang=9)
     if out is None:
-        click.echo("\n--out FILE writes this cluster for 'assay predict --cluster FILE'")
+        say("\n--out FILE writes this cluster for 'assay predict --cluster FILE'")

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from assay import __version__
 from assay.app.groups import Commands, LazyGroup
 from assay.app.options import json_option, lang_option
-from assay.report.plain import WIDTH, wrapped
+from assay.app.say import say, say_json
+from assay.report.plain import WIDTH
 
 if TYPE_CHECKING:
     from assay.domain.criterion import Criterion
@@ -59,11 +58,11 @@ def devices(name: str | None, as_json: bool) -> int:
     references = [
         f"[{documents.index((n.source, n.date, n.url)) + 1}]" if n.date else n.source for n in numbers
     ]
-    click.echo(f"{device.id}: {device.name}\n")
+    say(f"{device.id}: {device.name}\n")
     shown = [(n.field, n.value, reference) for n, reference in zip(numbers, references, strict=True)]
     _table(("field", "value", "source"), shown, as_json, "")
     for at, (title, date, url) in enumerate(documents, start=1):
-        click.echo(wrapped(f"[{at}] {title}, {date}") + f"\n    {url}")
+        say(f"[{at}] {title}, {date}\n    {url}")
     return 0
 
 
@@ -172,16 +171,16 @@ def profiles(name: str | None, lang: str, as_json: bool) -> int:
         ]
         head = ("criterion", "quantity", "bound", "recipe", "required", "clause", "source", "note")
         return _table(head, rows, as_json, f"catalog profiles {name}")
-    click.echo(wrapped(f"{profile.name}: {profile.title}") + "\n\n" + wrapped(profile.description) + "\n")
+    say(f"{profile.name}: {profile.title}\n\n{' '.join(profile.description.split())}\n")
     for c in profile.criteria:
         optional = "" if c.required else " (not required)"
-        click.echo(wrapped(f"{c.id}{optional}: {texts.quantity(c.quantity)}, {_bound(c)}"))
+        say(f"{c.id}{optional}: {texts.quantity(c.quantity)}, {_bound(c)}")
         for line in (c.clause, f"recipe: {c.recipe}", f"source: {c.source}", c.note):
             if line:
-                click.echo(wrapped(line, indent="    ", hang="    "))
+                say(f"    {line}", hang=4)
     for complaint in complaints:
         if complaint.message.code != "lint.recipe_unstated":
-            click.echo("\n" + wrapped(f"lint: {texts.say(complaint.message)}"))
+            say(f"\nlint: {texts.say(complaint.message)}")
     return 0
 
 
@@ -220,12 +219,10 @@ def findings(code: str | None, lang: str, as_json: bool) -> int:
         explained = (kind.code, kind.severity.value, text.title, text.why, "\n".join(text.fixes), kind.source)
         head = ("code", "severity", "title", "why", "fix", "evidence")
         return _table(head, [explained], as_json, f"catalog findings {kind.code}")
-    click.echo(
-        wrapped(f"{kind.code} ({kind.severity.value}): {text.title}") + "\n\n" + wrapped(text.why) + "\n"
-    )
+    say(f"{kind.code} ({kind.severity.value}): {text.title}\n\n{text.why}\n")
     for fix in text.fixes:
-        click.echo(wrapped(f"- {fix}"))
-    click.echo("\n" + wrapped(f"evidence: {kind.source}"))
+        say(f"- {fix}")
+    say(f"\nevidence: {kind.source}")
     return 0
 
 
@@ -252,17 +249,11 @@ def _entries(
         return _table(head, rows, as_json, command)
     for first, *cells in rows:
         said = list(zip(head[1:], cells, strict=True))
-        click.echo(first)
-        click.echo(
-            wrapped(
-                " · ".join(f"{name} {cell}" for name, cell in said[:short] if cell),
-                indent="    ",
-                hang="    ",
-            )
-        )
+        say(first)
+        say("    " + " · ".join(f"{name} {cell}" for name, cell in said[:short] if cell), hang=4)
         for name, cell in said[short:]:
             if cell:
-                click.echo(wrapped(f"{name}: {cell}", indent="    ", hang="      "))
+                say(f"    {name}: {cell}", hang=6)
     return 0
 
 
@@ -270,8 +261,9 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], as_json: bool, co
     """Print rows as a table, or as one JSON object with a list of records."""
     if as_json:
         records = [dict(zip(head, row, strict=True)) for row in rows]
-        answer: dict[str, Any] = {"schema_version": 1, "command": command, "assay_version": __version__}
-        click.echo(json.dumps(answer | {"rows": records}, indent=1, ensure_ascii=False))
+        from assay.codec.answer import headed
+
+        say_json(headed(command) | {"rows": records})
         return 0
     from rich.box import SIMPLE_HEAD
     from rich.console import Console

@@ -102,12 +102,9 @@ def _run(args: list[str]) -> object:
 
 
 def _complain(text: str, code: int) -> int:
-    """Write an error, wrapped line by line."""
     from assay.report.plain import wrapped
 
-    for line in f"assay: {text}".splitlines():
-        indent = line[: len(line) - len(line.lstrip())]
-        click.echo(wrapped(line, indent=indent, hang=indent + "     "), err=True)
+    click.echo(wrapped(f"assay: {text}", hang=7), err=True)
     return code
 
 

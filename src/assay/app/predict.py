@@ -10,6 +10,7 @@ import click
 
 from assay.app.groups import Commands, LazyGroup
 from assay.app.options import failing, json_option, page_options
+from assay.app.say import say_json, say_wrote
 from assay.codec.text_file import write_text
 from assay.errors import InputError
 
@@ -171,14 +172,14 @@ def step(
     )
     if trace:
         write_text(trace, json.dumps(timeline(done)))
-        click.echo(f"wrote {trace}", err=True)
+        say_wrote(trace)
     if html:
         from assay.api.pages import write_prediction_page
 
         write_prediction_page(done, html, lang=lang, answer=answer(done))
-        click.echo(f"wrote {html}", err=True)
+        say_wrote(html)
     if as_json:
-        click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
+        say_json(answer(done))
     else:
         show_prediction(done, explain=explain, sensitivity=sensitivity)
     return 0 if done.prediction.fits else 1
@@ -234,7 +235,7 @@ def _from_trace(
         seq_len=seq_len,
     )
     if as_json:
-        click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
+        say_json(answer(done))
     else:
         show_trace(done)
     return 0

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-import click
-
 from assay.app.predict_impact import impact_object, show_impact
+from assay.app.say import say, say_json
 
 if TYPE_CHECKING:
     from assay.api.predicting_jobs import PredictedJob
@@ -17,22 +15,18 @@ if TYPE_CHECKING:
 def show_job(done: PredictedJob, *, as_json: bool) -> int:
     """Print the prediction; 1 where a rank's data do not fit in its GPU."""
     if as_json:
-        click.echo(json.dumps(_answer(done), indent=1, ensure_ascii=False))
+        say_json(_answer(done))
     else:
         _show(done)
     return 0 if done.prediction.fits else 1
 
 
 def _answer(done: PredictedJob) -> dict[str, object]:
-    from assay import __version__
-    from assay.codec.answer import SCHEMA_VERSION
+    from assay.codec.answer import headed
     from assay.predict.jobs.price import RANGE
 
     p = done.prediction
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": "predict",
-        "assay_version": __version__,
+    return headed("predict") | {
         "cluster": done.cluster.id,
         "nodes": p.nodes,
         "gpus": p.ranks,
@@ -93,30 +87,30 @@ def _show(done: PredictedJob) -> None:
 
     p = done.prediction
     step_s = p.step_s
-    click.echo(f"{p.job.name}\non {done.cluster.name}: {p.nodes:,} nodes, {p.ranks:,} GPUs")
+    say(f"{p.job.name}\non {done.cluster.name}: {p.nodes:,} nodes, {p.ranks:,} GPUs")
     low, high = (show(step_s * part, "s") for part in RANGE)
-    click.echo(f"step       {show(step_s, 's')}  (assumed range {low} to {high})\n\nwhere the step goes")
+    say(f"step       {show(step_s, 's')}  (assumed range {low} to {high})\n\nwhere the step goes")
     for q in sorted(p.phases, key=lambda q: -q.exposed_s):
         hidden = f"   ({show(q.time_s, 's')}, the rest hidden)" if q.exposed_s < q.time_s else ""
-        click.echo(f"  {q.name:18s} {show(q.exposed_s, 's'):>10s} {q.exposed_s / step_s:6.1%}{hidden}")
+        say(f"  {q.name:18s} {show(q.exposed_s, 's'):>10s} {q.exposed_s / step_s:6.1%}{hidden}")
     total = sum(p.memory_bytes.values())
     verdict = "fits" if p.fits else "DOES NOT FIT"
-    click.echo(f"\nmemory of a rank: {show_bytes(round(total))}, {verdict} in {show_bytes(p.capacity_bytes)}")
+    say(f"\nmemory of a rank: {show_bytes(round(total))}, {verdict} in {show_bytes(p.capacity_bytes)}")
     for title, points in (("the same job", done.strong), ("the same work on each GPU", done.weak)):
         if points:
-            click.echo(f"\nscaling, {title}\n  {'nodes':>7} {'GPUs':>8} {'step':>10} {'efficiency':>11}")
+            say(f"\nscaling, {title}\n  {'nodes':>7} {'GPUs':>8} {'step':>10} {'efficiency':>11}")
         for point in points:
             fits = "" if point.fits else "   does not fit"
-            click.echo(
+            say(
                 f"  {point.nodes:7,} {point.ranks:8,} {show(point.step_s, 's'):>10} "
                 f"{point.efficiency_frac:11.1%}{fits}"
             )
     for run, modelled_s in done.published:
-        click.echo(f"\npublished: {run.what}: {run.figure}\n  {run.gpus:,} on {run.system} [{run.source}]")
+        say(f"\npublished: {run.what}: {run.figure}\n  {run.gpus:,} on {run.system} [{run.source}]")
         if modelled_s is not None:
-            click.echo(f"  the model on {run.cluster}, as many GPUs: {show(modelled_s, 's')}")
+            say(f"  the model on {run.cluster}, as many GPUs: {show(modelled_s, 's')}")
     if done.impact is not None:
         show_impact(done.impact, done.healthy_s, step_s)
     for line in _assumed(done):
-        click.echo(f"assumed: {line}")
-    click.echo(f"source: {p.job.source}")
+        say(f"assumed: {line}")
+    say(f"source: {p.job.source}")

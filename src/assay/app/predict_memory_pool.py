@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from assay.app.options import json_option
+from assay.app.say import say, say_json
 
 if TYPE_CHECKING:
     from assay.predict.memory_pool import PooledMemory
@@ -54,20 +54,16 @@ def memory_pool(
     cluster = read_cluster(system)
     found = pool(cluster, data, gpus=gpus, read_frac=read_frac, locality=locality)
     if as_json:
-        click.echo(json.dumps(_answer(cluster.id, found), indent=1))
+        say_json(_answer(cluster.id, found))
     else:
         _show(cluster.name, found)
     return 0 if found.fits else 1
 
 
 def _answer(cluster: str, found: PooledMemory) -> dict[str, object]:
-    from assay import __version__
-    from assay.codec.answer import SCHEMA_VERSION
+    from assay.codec.answer import headed
 
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": "predict memory-pool",
-        "assay_version": __version__,
+    return headed("predict memory-pool") | {
         "cluster": cluster,
         "data_bytes": found.data_bytes,
         "gpus": found.gpus,
@@ -102,7 +98,7 @@ _WORDS = {
 def _show(name: str, found: PooledMemory) -> None:
     from assay.units import show, show_bytes
 
-    click.echo(
+    say(
         f"{show_bytes(found.data_bytes)} on {found.gpus} GPUs of {name}\n"
         f"  pool       {show_bytes(found.pool_bytes)}: {'fits' if found.fits else 'DOES NOT FIT'}\n"
         f"  remote     {found.remote_frac:.1%} of the accesses\n"
@@ -112,10 +108,10 @@ def _show(name: str, found: PooledMemory) -> None:
     )
     for way in found.ways:
         if way.pass_s is None:
-            click.echo(f"  {_WORDS[way.name]:<30} {'does not fit':>10}")
+            say(f"  {_WORDS[way.name]:<30} {'does not fit':>10}")
             continue
         best = "   ← fastest" if way is found.best else ""
-        click.echo(
+        say(
             f"  {_WORDS[way.name]:<30} {show(way.pass_s, 's'):>10} {show(way.setup_s, 's'):>12}  "
             f"{way.bound_by}{best}"
         )

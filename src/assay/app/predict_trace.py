@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
-from assay.app.prediction import wrapped
-from assay.app.scores import headed
+from assay.app.say import say
+from assay.codec.answer import headed
 
 if TYPE_CHECKING:
     from assay.api.tracing import FromTrace
@@ -55,24 +53,24 @@ def show_trace(done: FromTrace) -> None:
 
     p = done.prediction
     t = p.step_time_s
-    click.echo(wrapped(f"{done.traced.file}: {p.world} ranks, {done.traced.steps} steps traced"))
-    click.echo(wrapped(f"on {done.cluster.name}: {done.cluster.count} nodes, {p.ranks} GPUs"))
-    click.echo(f"step       {show(t.value, 's')}  (80 %: {show(t.low, 's')} to {show(t.high, 's')})")
-    click.echo(f"traced     {show(p.measured_s, 's')}")
+    say(f"{done.traced.file}: {p.world} ranks, {done.traced.steps} steps traced")
+    say(f"on {done.cluster.name}: {done.cluster.count} nodes, {p.ranks} GPUs")
+    say(f"step       {show(t.value, 's')}  (80 %: {show(t.low, 's')} to {show(t.high, 's')})")
+    say(f"traced     {show(p.measured_s, 's')}")
     error = p.replayed_s / p.measured_s - 1
     told = f"{show(p.replayed_s, 's')} ({error:+.1%}): the traced job with its collectives predicted"
-    click.echo(wrapped(f"replay     {told}", hang=11))
+    say(f"replay     {told}", hang=11)
     if done.tokens_per_s_per_gpu is not None:
-        click.echo(f"rate       {done.tokens_per_s_per_gpu:,.0f} tokens/s/GPU")
-    click.echo(f"speed-up   {done.speedup_frac:.1%} of linear against the traced job")
-    click.echo(f"\n{'where the step goes':<28} {'predicted':>12} {'':>6} {'traced':>12}")
+        say(f"rate       {done.tokens_per_s_per_gpu:,.0f} tokens/s/GPU")
+    say(f"speed-up   {done.speedup_frac:.1%} of linear against the traced job")
+    say(f"\n{'where the step goes':<28} {'predicted':>12} {'':>6} {'traced':>12}")
     names = dict.fromkeys((*p.breakdown_s, *p.measured_breakdown_s))
     for name in names:
         new, old = p.breakdown_s.get(name), p.measured_breakdown_s.get(name)
         share = f"{new / t.value:6.1%}" if new else ""
-        click.echo(f"  {name:<26} {_time(new):>12} {share:>6} {_time(old):>12}")
+        say(f"  {name:<26} {_time(new):>12} {share:>6} {_time(old):>12}")
     for line in (*p.assumptions, *done.assumed):
-        click.echo(wrapped(f"assumed: {line}", hang=9))
+        say(f"assumed: {line}", hang=9)
 
 
 def _time(seconds: float | None) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 from assay.app.options import json_option, lang_option, ledger_option
+from assay.app.say import say_json
 from assay.errors import EXIT_NO, EXIT_OK, EXIT_UNDECIDED
 
 
@@ -53,7 +53,7 @@ def sla(
         told = shown.answer(
             "sla", assay_version=__version__, **shown.service_object(service, terms, texts, habit)
         )
-        click.echo(json.dumps(told, indent=1, ensure_ascii=False))
+        say_json(told)
     else:
         click.echo(shown.plain_service(service, terms, texts, habit), nl=False)
     counted = service.node_frac if terms.basis == "node" else service.job_frac

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.app.options import json_option, page_options
-from assay.app.scores import headed, print_validation
-from assay.codec.text_file import read_lines
+from assay.app.say import say
+from assay.app.scores import print_validation
+from assay.codec.answer import headed
+from assay.codec.text_file import read_lines, read_text
 from assay.units import percent
 
 if TYPE_CHECKING:
@@ -58,9 +60,9 @@ def choices(files: Sequence[Path], as_json: bool) -> int:
     """Modelled against real choices of NCCL (JSON as in validation/nccl_choices, the XML beside it)."""
     from assay.fabric.validate import validate_choices
 
-    texts = [(str(file), file.read_text(encoding="utf-8")) for file in files if file.suffix == ".json"]
+    texts = [(str(file), read_text(file)) for file in files if file.suffix == ".json"]
     result = validate_choices(texts, _Topologies(files))
-    click.echo(json.dumps(choices_answer(result), indent=2) if as_json else _agreement(result))
+    say(json.dumps(choices_answer(result), indent=2) if as_json else _agreement(result))
     return 0
 
 

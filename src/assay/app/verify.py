@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from assay.app.options import json_option
+from assay.app.say import say_json
 
 
 @click.command()
@@ -37,7 +37,7 @@ def verify(run: Path, annex_file: Path | None, lang: str, as_json: bool) -> int:
     verified = check(run, annex_file=annex_file)
     if as_json:
         told = answer(verified, assay_version=__version__)
-        click.echo(json.dumps(told, indent=1, ensure_ascii=False))
+        say_json(told)
     else:
         click.echo(plain_text(verified, Texts(lang)), nl=False)
     return verified.verdict.exit_code

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.app.options import json_option, lang_option
+from assay.app.say import say_json
 from assay.errors import EXIT_NO, EXIT_OK
 from assay.units import parse
 
@@ -166,7 +167,7 @@ def _replay(paths: tuple[Path, ...], ledger: Path | None, texts: Texts, as_json:
             duplicates=done.order.duplicates,
             late=done.order.late,
         )
-        click.echo(json.dumps(told, indent=1, ensure_ascii=False))
+        say_json(told)
     else:
         click.echo(shown.plain_incidents(done.incidents, texts, spent=done.spent), nl=False)
     return EXIT_NO if done.incidents else EXIT_OK
@@ -182,7 +183,7 @@ def _written(mode: str, texts: Texts) -> int:
     if mode == "rules":
         click.echo(write_yaml(rules_file(Settings(), texts)), nl=False)
     else:
-        click.echo(json.dumps(dashboard(), indent=1, ensure_ascii=False))
+        say_json(dashboard())
     return EXIT_OK
 
 

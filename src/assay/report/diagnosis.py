@@ -13,7 +13,7 @@ from rich.text import Text
 
 from assay.catalog.findings import finding as kind_of
 from assay.catalog.messages import Texts
-from assay.codec.answer import SCHEMA_VERSION, finding_object
+from assay.codec.answer import finding_object, headed
 from assay.doctor.diagnose import CAUSE_FRAC, Diagnosis, Outcome
 from assay.doctor.registry import rules
 from assay.doctor.timeline import Moment
@@ -39,10 +39,7 @@ def because(finding: Finding, texts: Texts) -> str:
 
 def answer(diagnosis: Diagnosis, texts: Texts, *, assay_version: str) -> dict[str, object]:
     """The JSON object of `assay doctor`; keys are only ever added."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": "doctor",
-        "assay_version": assay_version,
+    return headed("doctor", assay_version=assay_version) | {
         "verdict": diagnosis.verdict.value,
         "findings": [_finding(finding, texts) for finding in diagnosis.findings],
         "looked_for": list(diagnosis.looked_for),

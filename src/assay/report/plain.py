@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 WIDTH = 80
 
@@ -19,15 +20,20 @@ def columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
-def wrapped(text: str, *, indent: str = "", hang: str = "  ", width: int = WIDTH) -> str:
-    """The text in lines of at most `width` columns: the first after `indent`, the others after `hang`.
+def wrapped(text: str, *, hang: int = 2, width: int = WIDTH) -> str:
+    """The text with each of its lines at most `width` columns wide; what is broken goes on `hang` columns in.
 
     A word that is longer, such as a path, stays whole, so that it can be copied.
     """
-    lines, line = [], indent
-    for word in _WORD.findall(text.strip()):
-        if columns(line + word.rstrip()) > width and line.strip():
-            lines.append(line.rstrip())
-            line = hang
+    return "\n".join(broken for line in text.split("\n") for broken in _broken(line, hang, width))
+
+
+def _broken(text: str, hang: int, width: int) -> Iterator[str]:
+    begin = len(text) - len(text.lstrip(" "))
+    line = text[:begin]
+    for word in _WORD.findall(text[begin:].rstrip()):
+        if columns(line + word) > width and line.strip():
+            yield line.rstrip()
+            line = " " * hang
         line += word if line.strip() else word.lstrip()
-    return "\n".join([*lines, line.rstrip()])
+    yield line.rstrip()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from assay.app.say import say_wrote
 from assay.codec.text_file import write_text
 
 if TYPE_CHECKING:
@@ -166,5 +167,5 @@ def show_answer(
     said = json.dumps(answer(texts), indent=1, ensure_ascii=False, allow_nan=False)
     if html is not None:
         write_text(html, render_html(page(texts), texts, answer_json=said))
-        click.echo(f"wrote {html}", err=True)
+        say_wrote(html)
     click.echo(said if as_json else plain_text(page(texts)), nl=as_json)
