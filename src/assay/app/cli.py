@@ -102,9 +102,12 @@ def _run(args: list[str]) -> object:
 
 
 def _complain(text: str, code: int) -> int:
+    """Write an error: wrapped on a terminal, its lines whole in a log, where people search for them."""
     from assay.report.plain import wrapped
 
-    click.echo(wrapped(f"assay: {text}", hang=7), err=True)
+    told = f"assay: {text}"
+    on_terminal = "COLUMNS" in os.environ or (sys.stderr is not None and sys.stderr.isatty())
+    click.echo(wrapped(told, hang=7) if on_terminal else told, err=True)
     return code
 
 
