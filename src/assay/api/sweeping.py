@@ -9,11 +9,10 @@ from __future__ import annotations
 import csv
 import importlib
 import json
-import multiprocessing
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 
 from assay.api.clusters import read_cluster
 from assay.api.planning import JobOptions, find_job, find_work, fixed_axes
+from assay.api.pool import process_pool
 from assay.api.predicting_jobs import is_job
 from assay.catalog.faults import failure_rate
 from assay.codec.sweep import load_sweep
@@ -236,7 +236,7 @@ def _on_pool(left: Sequence[Piece], workers: int, lost: Counter[str]) -> Iterato
         alone = not waiting
         queue, width = (suspects, 1) if alone else (waiting, workers)
         running: dict[Future[list[Row]], Piece] = {}
-        with ProcessPoolExecutor(width, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with process_pool(width, start="spawn") as pool:
             try:
                 while queue or running:
                     while queue and len(running) < width:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
+import io
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -274,7 +275,9 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], as_json: bool, co
         table.add_column(title, overflow="fold", no_wrap=title in _WHOLE)
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH).print(table)
+    text = io.StringIO()
+    Console(file=text, width=shutil.get_terminal_size((WIDTH, 24)).columns).print(table)
+    say("\n".join(line.rstrip() for line in text.getvalue().splitlines()))
     return 0
 
 
