@@ -134,11 +134,14 @@ _PLAIN = frozenset(
     }
 )
 
+#: Words by which a warning tells of a failure, and not only of a setting.
+_TROUBLE = ("failed", "failure", "error", "Error", "ERROR", "timeout", "abort", "Abort", "Couldn", "Unable")
 #: Facts of NCCL and its plugins wherever they stand, also as the "Last error" that PyTorch prints.
 SENTENCES = (
     Sentence("nccl.version", "version", r"\bNCCL version:? (?P<version>\d+\.\d+\.\d+)"),
     Sentence("rccl.version", "RCCL", r"RCCL version ?:? ?(?P<version>\d+\.\d+\.\d+)"),
     Sentence("rocm.version", "ROCm", r"ROCm version ?: ?(?P<version>\d+\.\d+\.\d+)"),
+    *(Sentence("nccl.warned", word, r"NCCL WARN .*\b" + word) for word in _TROUBLE),
     Sentence("nccl.ibverbs_missing", "libibverbs", r"Failed to open libibverbs\.so"),
     Sentence("nccl.plugin", "plugin", r"Loaded net plugin (?P<name>.+?)(?: \(v\d+\))?$"),
     Sentence(
@@ -148,6 +151,11 @@ SENTENCES = (
         + _STATUS
         + r"(?:.*?vendor[ _]err[ =](?P<vendor>\d+))?(?:.*?localGid (?P<local_gid>[0-9a-fA-F:.]+))?"
         r"(?:.*?remoteGids? ?(?P<remote_gid>[0-9a-fA-F:.]+))?(?:.*?hca (?P<hca>\w+))?",
+    ),
+    Sentence(
+        "ucx.retry",
+        "retry",
+        r"^\[(?P<node>[\w.-]+?):\d+:\d+:\d+\].*Transport retry count exceeded on (?P<hca>\w+):",
     ),
     Sentence("ib.async_event", "event", r"Got (?:non-fatal )?async (?:error )?event ?: (?P<event>.*)"),
     Sentence("ib.async_event", "event", r"async (?:error|fatal) event(?: on \w+)?.*?: (?P<event>.*)"),
@@ -287,6 +295,7 @@ SENTENCES = (
         "Provider",
         r"Selected [Pp]rovider is (?P<provider>[\w;-]+)(?:.*?\(?found (?P<nics>\d+))?",
     ),
+    Sentence("ofi.failed", "fi_getinfo", r"fi_getinfo\(\) call failed|fi_getinfo: provider efa output empty"),
     Sentence("ofi.failed", "provider", r"NET/OFI.*Could(?: not|n't) find any optimal provider"),
     Sentence("ofi.failed", "providers", r"NET/OFI.*No eligible providers were found"),
     Sentence("ofi.failed", "OFI", r"aws-ofi-nccl initialization failed|NET/OFI No eligible providers"),
