@@ -65,6 +65,7 @@ def test_a_recorded_day_from_replay_to_the_books(recorded, tmp_path):
     assert books.code == 1
     service = books.json
     assert service["nodes"] == 2
+    assert service["spent"] == told["spent"]
     assert service["node_frac"] == pytest.approx(1 - (300 - 60.5) / 600, abs=0.01)
     assert service["by_session_frac"] == pytest.approx(0.5)
 

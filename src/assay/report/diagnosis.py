@@ -20,6 +20,7 @@ from assay.doctor.timeline import Moment
 from assay.doctor.unexplained import UNEXPLAINED
 from assay.domain.finding import Finding
 from assay.domain.message import Message
+from assay.report.plain import wrapped
 
 WIDTH = 80
 #: From this confidence on the evidence is said to prove the cause.
@@ -166,6 +167,7 @@ def explained(code: str, texts: Texts) -> str:
 
 
 def story(moments: Sequence[Moment]) -> str:
-    """The timeline as text, one event a line."""
+    """The timeline as text: when, who and where, and below it what was said; each line of a file once."""
     width = max((len(m.at) for m in moments), default=0)
-    return "".join(f"{m.at:<{width}}  {m.who:<16} {m.file}:{m.line}: {m.text[:160]}\n" for m in moments)
+    said = {f"{m.at:<{width}}  {m.who:<16} {m.file}:{m.line}": m.text[:160] for m in moments}
+    return "".join(f"{head}\n{wrapped(f'    {text}', hang=4)}\n" for head, text in said.items())
