@@ -22,6 +22,10 @@ class Transformer:
     MLA is described by `query_rank` (0: queries are not compressed), `latent_rank` (0: no MLA) and
     `rope_dim`. Of `layers`, `moe_layers` carry `experts` of width `expert_ffn`, of which each token visits
     `topk`, beside one shared expert of width `shared_ffn`. `extra_heads` are multi-token-prediction layers.
+
+    A hybrid mixes the tokens of `ssm_layers` by a state space (Mamba-2) instead of attention: `ssm_heads` of
+    width `ssm_head_dim`, each with `ssm_state` states, whose inputs and outputs `ssm_groups` of heads share.
+    `bare_layers` have no feed-forward block behind their mixer.
     """
 
     id: str
@@ -52,6 +56,12 @@ class Transformer:
     shared_ffn: int = 0
     moe_layers: int = 0
     extra_heads: int = 0
+    ssm_layers: int = 0
+    ssm_heads: int = 0
+    ssm_head_dim: int = 0
+    ssm_state: int = 0
+    ssm_groups: int = 0
+    bare_layers: int = 0
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -64,21 +74,52 @@ class Transformer:
                 raise InputError(f"{self.id}: {name} = {getattr(self, name)}; at least 1 is wanted")
         if self.heads % self.kv_heads:
             raise InputError(f"{self.id}: {self.heads} heads are no multiple of {self.kv_heads} kv_heads")
-        if self.moe_layers > self.layers:
-            raise InputError(f"{self.id}: {self.moe_layers} of {self.layers} layers carry experts")
+        if self.moe_layers + self.bare_layers > self.layers:
+            raise InputError(
+                f"{self.id}: {self.moe_layers} of {self.layers} layers carry experts and {self.bare_layers} no "
+                "feed-forward block"
+            )
+        if self.ssm_layers > self.layers:
+            raise InputError(f"{self.id}: {self.ssm_layers} of {self.layers} layers mix by a state space")
+        if self.ssm_layers and not min(self.ssm_heads, self.ssm_head_dim, self.ssm_state, self.ssm_groups):
+            raise InputError(
+                f"{self.id}: state space of {self.ssm_heads} heads of {self.ssm_head_dim}, {self.ssm_state} "
+                f"states, {self.ssm_groups} groups; none may be 0"
+            )
         if self.moe_layers and not (0 < self.topk <= self.experts and self.expert_ffn > 0):
             raise InputError(
                 f"{self.id}: a token visits {self.topk} of {self.experts} experts of width {self.expert_ffn}"
             )
-        if self.moe_layers < self.layers and self.ffn < 1:
-            raise InputError(f"{self.id}: {self.layers - self.moe_layers} dense layers, but ffn = {self.ffn}")
+        if self.dense_layers and self.ffn < 1:
+            raise InputError(f"{self.id}: {self.dense_layers} dense layers, but ffn = {self.ffn}")
         if self.value_dim == 0:
             object.__setattr__(self, "value_dim", self.head_dim)
 
     @property
     def dense_layers(self) -> int:
         """Layers with one feed-forward block for all tokens."""
-        return self.layers - self.moe_layers
+        return self.layers - self.moe_layers - self.bare_layers
+
+    @property
+    def attention_layers(self) -> int:
+        """Layers that mix tokens by attention."""
+        return self.layers - self.ssm_layers
+
+    @property
+    def ssm_inner(self) -> int:
+        """Width inside a state-space block."""
+        return self.ssm_heads * self.ssm_head_dim
+
+    @property
+    def ssm_projected(self) -> int:
+        """Columns of a state-space block's first product: gate, values, state inputs and outputs, time steps."""
+        return 2 * self.ssm_inner + 2 * self.ssm_groups * self.ssm_state + self.ssm_heads
+
+    @property
+    def mixing_weights(self) -> int:
+        """Matrix weights of the mixers of all layers, attention or state space."""
+        state_space = self.hidden * (self.ssm_projected + self.ssm_inner)
+        return self.attention_layers * self.attention_weights + self.ssm_layers * state_space
 
     @property
     def attention_weights(self) -> int:
@@ -123,7 +164,7 @@ class Transformer:
     @property
     def parameters(self) -> int:
         """All weights; multi-token-prediction layers, which checkpoints count apart, are left out."""
-        block = self.layers * (self.attention_weights + self.small_weights)
+        block = self.mixing_weights + self.layers * self.small_weights
         dense = self.dense_layers * self.ffn_weights(self.ffn)
         routed = self.moe_layers * (
             self.expert_weights + self.ffn_weights(self.shared_ffn) + self.hidden * self.experts
@@ -139,8 +180,9 @@ class Transformer:
 
     def with_layers(self, layers: int) -> Transformer:
         """The same model cut to fewer layers, experts in proportion (a proxy, as benchmarks use)."""
-        moe = round(self.moe_layers * layers / self.layers)
-        return replace(self, layers=layers, moe_layers=moe)
+        kinds = ("moe_layers", "ssm_layers", "bare_layers")
+        part = {name: round(getattr(self, name) * layers / self.layers) for name in kinds}
+        return replace(self, layers=layers, **part)
 
     def forward_flop_per_token(self, seq_len: int, *, causal: bool = True) -> float:
         """Matrix FLOPs of one token's forward pass: 2 per weight met, and attention over the sequence.
@@ -149,13 +191,15 @@ class Transformer:
         The embedding look-up costs none, the output head 2·h·V.
         """
         per_token = 2.0 * (
-            self.layers * self.attention_weights
+            self.mixing_weights
             + self.dense_layers * self.ffn_weights(self.ffn)
             + self.moe_layers
             * (self.ffn_weights(self.topk * self.expert_ffn + self.shared_ffn) + self.hidden * self.experts)
             + self.vocab * self.hidden
         )
-        return per_token + self.layers * self.attention_flop_per_token(seq_len, causal=causal)
+        mixed = self.attention_layers * self.attention_flop_per_token(seq_len, causal=causal)
+        # Each state takes its input and gives its output: 4 FLOP an element of the state.
+        return per_token + mixed + 4.0 * self.ssm_layers * self.ssm_inner * self.ssm_state
 
     def attention_flop_per_token(self, seq_len: int, *, causal: bool = True) -> float:
         """FLOPs of scores and values for one token of one layer."""

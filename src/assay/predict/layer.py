@@ -18,6 +18,15 @@ from assay.predict.situation import Columns
 
 Floats = NDArray[np.float64]
 
+#: Bytes per element of the result that joining the pieces of context parallelism moves: a piece's result is
+#: read, scaled and added to the sum so far (2 + 2 + 2), and half of the queries copied out for it (4 · ½).
+#: Backward the gradient of the queries likewise, and the result and its gradient copied out.
+_JOIN_FORWARD = 8.0
+_JOIN_BACKWARD = 10.0
+
+#: Tokens of a chunk of a state-space scan, as Megatron's mixer cuts them.
+_CHUNK = 128.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
@@ -59,9 +68,12 @@ class Compute:
 
 def compute(c: Columns, physics: Physics) -> Compute:
     """Kernel times of one micro-batch through all layers, as if one rank held them all (tp, cp, ep cut)."""
+    mixing = _attention(c, physics)
+    if np.any(c.ssm_layers):
+        mixing = mixing + _scan(c, physics)
     return Compute(
         gemm=_gemms(c, physics),
-        attention=_attention(c, physics),
+        attention=mixing,
         traffic=_traffic(c, physics),
         cast=_casts(c, physics),
         host=_host(c, physics),
@@ -93,18 +105,22 @@ def _products(c: Columns) -> tuple[list[tuple[Floats, Floats, Floats]], list[Flo
         (t, c.ffn * (1 + c.gated) / tp, h),
         (t, h, c.ffn / tp),
     ]
-    counts = [c.layers, c.layers, c.dense_layers, c.dense_layers]
+    counts = [c.attention_layers, c.attention_layers, c.dense_layers, c.dense_layers]
     if np.any(mla):
         products += [
             (t * squeezed, c.query_rank, h),
             (t * mla, c.latent_rank + c.rope_dim, h),
             (t * mla, c.heads * (c.head_dim + c.value_dim) / tp, c.latent_rank),
         ]
-        counts += [c.layers] * 3
+        counts += [c.attention_layers] * 3
     if np.any(c.shared_ffn * c.moe_layers):
         shared = c.shared_ffn * (c.moe_layers > 0)
         products += [(t, shared * (1 + c.gated) / tp, h), (t, h, shared / tp)]
         counts += [c.moe_layers] * 2
+    if np.any(c.ssm_layers):
+        mixed = t * (c.ssm_layers > 0)
+        products += [(mixed, c.ssm_projected / tp, h), (mixed, h, c.ssm_inner / tp)]
+        counts += [c.ssm_layers] * 2
     return products, counts
 
 
@@ -186,6 +202,10 @@ def _attention(c: Columns, physics: Physics) -> Pair:
     width = c.head_dim + c.rope_dim * (c.latent_rank > 0)
     seen = np.minimum(c.seq_len, c.packed_len) / 2
     seen = np.where(c.window > 0, np.minimum(seen, c.window), seen)
+    # Keys arrive in cp pieces: a block of queries meets the first and three quarters of the others, each in
+    # a kernel of its own that fills its pipeline again.
+    pieces = 1 + 0.75 * (c.cp - 1)
+    seen = seen + c.attention.ramp * (pieces - 1)
     fused = attention_time_s(
         c.attention, c.micro_batch, queries, heads, kv_heads, width, value_width=c.value_dim, keys=seen
     )
@@ -196,17 +216,37 @@ def _attention(c: Columns, physics: Physics) -> Pair:
     fused = fused * vendor * np.where(c.flash > 0, flash, np.where(c.flash1 > 0, first, 1.0))
     ratio = np.where(c.flash1 > 0, physics.flash1_backward, physics.attention_backward)
     ratio = np.where(c.flash > 0, physics.flash_backward, ratio)
+    joined = np.where(c.cp > 1, c.micro_batch * queries * heads * c.value_dim * pieces, 0.0)
+    joined = joined * traffic_factor(c, physics) / c.memory_Bps
     if not np.any(c.unfused):
-        return Pair(forward=c.layers * fused, backward=c.layers * fused * ratio)
+        return Pair(
+            forward=c.attention_layers * (fused + _JOIN_FORWARD * joined),
+            backward=c.attention_layers * (fused * ratio + _JOIN_BACKWARD * joined),
+        )
     scores = c.micro_batch * heads * queries * c.seq_len
     # Tensor cores want widths in multiples of 8 elements; other widths fall to slower kernels.
     odd = np.where(width % 8 == 0, 1.0, 15.0)
     rate = c.plain_rates.peak_flop_per_s * 0.6
     product = 2 * scores * (width + c.value_dim) / rate * odd
     moved = scores * physics.unfused / c.memory_Bps
-    forward = np.where(c.unfused > 0, product + 13 * moved, fused)
-    backward = np.where(c.unfused > 0, 2 * product + 17 * moved, fused * ratio)
-    return Pair(forward=c.layers * forward, backward=c.layers * backward)
+    forward = np.where(c.unfused > 0, product + 13 * moved, fused) + _JOIN_FORWARD * joined
+    backward = np.where(c.unfused > 0, 2 * product + 17 * moved, fused * ratio) + _JOIN_BACKWARD * joined
+    return Pair(forward=c.attention_layers * forward, backward=c.attention_layers * backward)
+
+
+def _scan(c: Columns, physics: Physics) -> Pair:
+    """A state-space block (Mamba-2) between its two products, in chunks of `_CHUNK` tokens.
+
+    Per inner unit and token: convolution and gated norm 10 bytes, the scan's values in and out 6, and the
+    states of each chunk in fp32, written, passed on (read and written) and read: 16·states/chunk. Products
+    within a chunk (chunk FLOP, the causal half) and with the states (4·states) run at a quarter of the peak.
+    Backward computes the states again and their gradients. Dao and Gu 2024 (arXiv 2405.21060), section 6.
+    """
+    unit = c.tokens * c.ssm_inner / c.tp
+    moved = unit * (16.0 + 16.0 * c.ssm_state / _CHUNK) * traffic_factor(c, physics) / c.memory_Bps
+    product = unit * (_CHUNK + 4.0 * c.ssm_state) / (0.25 * c.plain_rates.peak_flop_per_s)
+    once = c.ssm_layers * (moved + product)
+    return Pair(forward=once, backward=3.0 * once)
 
 
 def _traffic(c: Columns, physics: Physics) -> Pair:
@@ -214,6 +254,7 @@ def _traffic(c: Columns, physics: Physics) -> Pair:
     t = c.tokens
     norms = 16 * c.hidden / np.where(c.sp > 0, c.tp, 1.0)
     rope = np.where(c.positions > 0, 0.0, 4.0) * (c.heads + c.kv_heads) * c.head_dim / c.tp
+    rope = rope * c.attention_layers / c.layers
     width = (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp / c.layers
     routed = c.moe_layers * c.topk * c.expert_ffn / c.layers / np.where(c.sp > 0, c.tp, c.etp)
     width = width + routed
@@ -228,9 +269,8 @@ def _traffic(c: Columns, physics: Physics) -> Pair:
     scale = c.layers * t * traffic_factor(c, physics) / c.memory_Bps
     learns = 1 - c.lora
     sums = c.sum_bytes * learns
-    weights = c.layers * c.attention_weights / c.tp
     weights = (
-        weights + (2 + c.gated) * c.hidden * (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp
+        c.mixing_weights / c.tp + (2 + c.gated) * c.hidden * (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp
     )
     weights = weights + (2 + c.gated) * c.hidden * c.moe_layers * c.experts * c.expert_ffn / (c.ep * c.etp)
     summed = weights * sums * traffic_factor(c, physics) / c.memory_Bps
@@ -240,16 +280,25 @@ def _traffic(c: Columns, physics: Physics) -> Pair:
 
 
 def _casts(c: Columns, physics: Physics) -> Pair:
-    """Quantising the inputs of every product, and backward the gradients of its output."""
+    """Quantising the inputs of every product, and backward the gradients of its output.
+
+    With sequence parallelism what is gathered over the tensor ranks (inputs of the first product of a block,
+    gradients of the last one's output) is quantised before it is sent, each rank its own part; where
+    products want a transposed copy, each rank turns the whole.
+    """
     t = c.tokens * c.quantised * (1 - c.bf16_layers_frac)
-    q, kv = c.heads * c.head_dim / c.tp, c.kv_heads * c.head_dim / c.tp
+    attends, scans = c.attention_layers / c.layers / c.tp, c.ssm_layers / c.layers / c.tp
+    q = attends * c.heads * c.head_dim + scans * c.ssm_inner
+    projected = attends * (c.heads + 2 * c.kv_heads) * c.head_dim + scans * c.ssm_projected
     inner = (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.layers / c.tp
     dense = (c.dense_layers + c.moe_layers * (c.shared_ffn > 0)) / c.layers
     routed = c.moe_layers / c.layers * c.topk / np.where(c.sp > 0, c.tp, 1.0)
     experts = routed * (c.hidden + c.expert_ffn)
-    into = c.hidden * (1 + dense) + q + inner + experts
-    out = q + 2 * kv + c.hidden * (1 + dense) + inner * (1 + c.gated) + experts * (1 + c.gated)
-    scale = c.layers * t * c.cast_bytes * cast_factor(c, physics) / c.memory_Bps
+    in_parts = (c.cast_bytes - c.turned) / c.tp + 2 * c.turned
+    shared = c.hidden * (1 + dense) * np.where(c.sp > 0, in_parts, c.cast_bytes)
+    into = shared + c.cast_bytes * (q + inner + experts)
+    out = shared + c.cast_bytes * (projected + (inner + experts) * (1 + c.gated))
+    scale = c.layers * t * cast_factor(c, physics) / c.memory_Bps
     return Pair(forward=scale * into, backward=scale * out)
 
 

@@ -145,7 +145,9 @@ def _layout(row: Row, gpus: int, precision: str, stack: Stack, shape: Transforme
     old = stack.id in ("megatron-deepspeed", "megatron-2020")
     said_sp = row.get("sp", "")
     sp = said_sp == "True" or (said_sp == "" and not old)
-    etp = tp if ep > 1 and (tp * cp * dp) % (ep * tp) == 0 and stack.id in ("nemo", "mlperf") else 1
+    etp = _expert_tensor(row, stack, tp) if ep > 1 else 1
+    if (tp * cp * dp) % (ep * etp):
+        etp = 1
     if (tp * cp * dp) % (ep * etp):
         ep, etp = 1, 1
     vpp = vpp if pp > 1 else 1
@@ -165,6 +167,13 @@ def _layout(row: Row, gpus: int, precision: str, stack: Stack, shape: Transforme
         schedule="interleaved" if vpp > 1 else "1f1b",
         precision=precision,
     )
+
+
+def _expert_tensor(row: Row, stack: Stack, tp: int) -> int:
+    """Ranks that cut one expert: as the row notes, else Megatron's default of the tensor ranks for NeMo."""
+    if noted := re.search(r"\bETP ?= ?(\d+)", row.get("notes", "")):
+        return max(1, int(noted[1]))
+    return tp if stack.id in ("nemo", "mlperf") else 1
 
 
 def _sharding(row: Row, group: int, stack: Stack) -> tuple[str, int]:

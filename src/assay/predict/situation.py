@@ -63,9 +63,15 @@ _MODEL_FIELDS = (
     "expert_ffn",
     "shared_ffn",
     "extra_heads",
-    "attention_weights",
+    "attention_layers",
+    "mixing_weights",
     "small_weights",
     "window",
+    "ssm_layers",
+    "ssm_heads",
+    "ssm_inner",
+    "ssm_state",
+    "ssm_projected",
 )
 
 #: Fields of a Stack that become columns as they are.
@@ -146,9 +152,15 @@ class Columns:
     expert_ffn: Floats
     shared_ffn: Floats
     extra_heads: Floats
-    attention_weights: Floats
+    attention_layers: Floats
+    mixing_weights: Floats
     small_weights: Floats
     window: Floats
+    ssm_layers: Floats
+    ssm_heads: Floats
+    ssm_inner: Floats
+    ssm_state: Floats
+    ssm_projected: Floats
     # the task
     seq_len: Floats
     packed_len: Floats
@@ -175,6 +187,7 @@ class Columns:
     zero_bubble: Floats
     quantised: Floats
     cast_bytes: Floats
+    turned: Floats
     amax_reduced: Floats
     bf16_layers_frac: Floats
     # the stack
@@ -301,17 +314,21 @@ def _layout_row(one: Situation, layout: Layout) -> dict[str, float]:
         "quantised": float(dtype != "bf16"),
         "amax_reduced": float(layout.precision == "fp8"),
         "cast_bytes": _cast_bytes(one.gpu, layout.precision),
+        "turned": float(_turns(one.gpu, layout.precision)),
         "precision_class": {"bf16": 0.0, "fp8": 1.0, "fp8-block": 1.0, "nvfp4": 2.0}[dtype],
         "sum_bytes": _sum_bytes(one.stack, layout.precision),
         "gather_bytes": 1.0 if one.stack.fp8_weight_gather and dtype != "bf16" else 2.0,
     }
 
 
+def _turns(gpu: Gpu, precision: str) -> bool:
+    """Whether products want a transposed copy that can be made from the quantised values alone."""
+    return precision in ("fp8", "fp8-current") and gpu.architecture not in _NO_TRANSPOSE
+
+
 def _cast_bytes(gpu: Gpu, precision: str) -> float:
-    whole_tensors = precision in ("fp8", "fp8-current")
-    return _CAST_BYTES.get(precision, 0.0) - (
-        1.0 if whole_tensors and gpu.architecture in _NO_TRANSPOSE else 0.0
-    )
+    spared = precision in ("fp8", "fp8-current") and not _turns(gpu, precision)
+    return _CAST_BYTES.get(precision, 0.0) - (1.0 if spared else 0.0)
 
 
 def _sum_bytes(stack: Stack, precision: str) -> float:
