@@ -76,8 +76,8 @@ class Transformer:
             raise InputError(f"{self.id}: {self.heads} heads are no multiple of {self.kv_heads} kv_heads")
         if self.moe_layers + self.bare_layers > self.layers:
             raise InputError(
-                f"{self.id}: {self.moe_layers} of {self.layers} layers carry experts and {self.bare_layers} no "
-                "feed-forward block"
+                f"{self.id}: of {self.layers} layers {self.moe_layers} carry experts and {self.bare_layers} "
+                "no feed-forward block"
             )
         if self.ssm_layers > self.layers:
             raise InputError(f"{self.id}: {self.ssm_layers} of {self.layers} layers mix by a state space")
@@ -112,7 +112,7 @@ class Transformer:
 
     @property
     def ssm_projected(self) -> int:
-        """Columns of a state-space block's first product: gate, values, state inputs and outputs, time steps."""
+        """Columns of a state-space block's first product: gate, values, states in and out, time steps."""
         return 2 * self.ssm_inner + 2 * self.ssm_groups * self.ssm_state + self.ssm_heads
 
     @property

@@ -270,7 +270,8 @@ def _traffic(c: Columns, physics: Physics) -> Pair:
     learns = 1 - c.lora
     sums = c.sum_bytes * learns
     weights = (
-        c.mixing_weights / c.tp + (2 + c.gated) * c.hidden * (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp
+        c.mixing_weights / c.tp
+        + (2 + c.gated) * c.hidden * (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp
     )
     weights = weights + (2 + c.gated) * c.hidden * c.moe_layers * c.experts * c.expert_ffn / (c.ep * c.etp)
     summed = weights * sums * traffic_factor(c, physics) / c.memory_Bps
@@ -305,7 +306,8 @@ def _casts(c: Columns, physics: Physics) -> Pair:
 def kernels(c: Columns) -> Floats:
     """Kernels of one layer's forward: the stack's own, quantisation, and those of routing and each expert."""
     local = np.where(c.moe_layers > 0, c.experts / c.ep, 0.0)
-    routed = c.moe_layers / c.layers * (30.0 + 4.0 * local)
+    # Each expert's tokens are quantised on their own before both products.
+    routed = c.moe_layers / c.layers * (30.0 + (4.0 + 2.0 * c.quantised) * local)
     return c.layer_kernels + routed + np.where(c.quantised > 0, 10.0, 0.0) + 20.0 * c.lora
 
 

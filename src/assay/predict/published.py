@@ -7,6 +7,7 @@ time, at its id, or at which paper it comes from; the framework's name and year 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -46,7 +47,7 @@ def marginal(row: Row) -> Marginal:
     assumed: list[str] = []
     system = system_of(row)
     gpu = device_of(catalogue_gpu(system.gpu), row)
-    gpus = need(row, "gpus_total")
+    gpus = _gpus(row)
     shapes = shapes_of(row, assumed)
     stack = stack_of(row)
     precision, bf16_frac = precision_of(row)
@@ -55,6 +56,7 @@ def marginal(row: Row) -> Marginal:
     if seq_len is None:
         seq_len = _noted_seq(row, assumed)
     told = overlaps_of(row)
+    dropped = re.search(r"token ?-?drop", row.get("notes", "")) is not None
     ways = [(told, 1.0)]
     if not told and stack.id == "megatron":
         assumed.append("overlap marginalised")
@@ -79,6 +81,7 @@ def marginal(row: Row) -> Marginal:
                     gpu=gpu,
                     stack=stack,
                     bf16_layers_frac=bf16_frac,
+                    dropped_tokens=dropped,
                     **way,  # type: ignore[arg-type]
                 )
                 found.append((one, weight * more * chance))
@@ -94,6 +97,13 @@ def marginal(row: Row) -> Marginal:
         wires=wires_of_row(row, gpu, system),
         assumed=tuple(dict.fromkeys(assumed)),
     )
+
+
+def _gpus(row: Row) -> int:
+    """GPUs as stated, else the product of the degrees where the data-parallel one is among them."""
+    if whole(row, "gpus_total") is None and whole(row, "dp"):
+        return math.prod(whole(row, key) or 1 for key in ("tp", "pp", "cp", "dp"))
+    return need(row, "gpus_total")
 
 
 def measured_s(row: Row) -> float | None:

@@ -83,7 +83,6 @@ _STACK_FIELDS = (
     "params_overlap",
     "cp_overlap",
     "ep_hidden_frac",
-    "grad_bytes",
     "loss_passes",
     "moe_passes",
     "ep_once_a_node",
@@ -107,7 +106,11 @@ _GENERATIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A step to predict. `frozen_bf16_layers_frac` of the layers stay in bf16 (nvfp4 recipes keep some)."""
+    """A step to predict. `bf16_layers_frac` of the layers stay in bf16 (nvfp4 recipes keep some).
+
+    `dropped_tokens` says that experts take a fixed number of tokens and drop the rest, so that the host need
+    not wait for their counts.
+    """
 
     workload: Workload
     layout: Layout
@@ -119,6 +122,7 @@ class Situation:
     grads_overlap: bool | None = None
     pp_overlap: bool | None = None
     cuda_graphs: bool | None = None
+    dropped_tokens: bool = False
 
     @property
     def micro_batches(self) -> int:
@@ -316,6 +320,7 @@ def _layout_row(one: Situation, layout: Layout) -> dict[str, float]:
         "cast_bytes": _cast_bytes(one.gpu, layout.precision),
         "turned": float(_turns(one.gpu, layout.precision)),
         "precision_class": {"bf16": 0.0, "fp8": 1.0, "fp8-block": 1.0, "nvfp4": 2.0}[dtype],
+        "grad_bytes": _grad_bytes(one.stack, layout.precision),
         "sum_bytes": _sum_bytes(one.stack, layout.precision),
         "gather_bytes": 1.0 if one.stack.fp8_weight_gather and dtype != "bf16" else 2.0,
     }
@@ -329,6 +334,11 @@ def _turns(gpu: Gpu, precision: str) -> bool:
 def _cast_bytes(gpu: Gpu, precision: str) -> float:
     spared = precision in ("fp8", "fp8-current") and not _turns(gpu, precision)
     return _CAST_BYTES.get(precision, 0.0) - (1.0 if spared else 0.0)
+
+
+def _grad_bytes(stack: Stack, precision: str) -> float:
+    """Bytes per weight that are reduced: sums kept in 16 bits travel in them, fp16 recipes' among them."""
+    return 2.0 if stack.sums_in_16_bits and precision == "fp16" else stack.grad_bytes
 
 
 def _sum_bytes(stack: Stack, precision: str) -> float:
@@ -362,6 +372,8 @@ def _rest(one: Situation) -> dict[str, float]:
     for name in ("tp_hidden_frac", "grads_overlap", "pp_overlap", "cuda_graphs"):
         said = getattr(one, name)
         row[name] = float(getattr(s, name) if said is None else said)
+    if one.dropped_tokens:
+        row["expert_launch_s"] = min(s.launch_s, s.expert_launch_s)
     return row | {
         "unfused": float(s.attention == "unfused"),
         "flash": float(s.attention == "flash"),

@@ -51,7 +51,7 @@ class Stack:
     attention: str = "fused"
     passes: float = 1.3
     layer_kernels: float = 25.0
-    launch_s: float = 5e-6
+    launch_s: float = 10e-6
     expert_launch_s: float = 25e-6
     cuda_graphs: bool = False
     tp_hidden_frac: float = 0.0
