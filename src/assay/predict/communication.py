@@ -59,18 +59,18 @@ def micro_traffic(c: Columns, network: Network, physics: Physics) -> MicroTraffi
         tp=_tensor(c, network, physics),
         cp=_context(c, network, physics),
         ep=_expert(c, network, physics),
-        send=physics.pp
-        * np.where(
-            c.pp > 1,
-            network.time_s(
-                "send_recv",
-                2 * c.tokens * c.hidden / np.where(c.sp + c.split_sends > 0, c.tp, 1.0),
-                np.where(c.pp > 1, 2, 1),
-                c.tp * c.cp * c.dp,
-            ),
-            0.0,
-        ),
+        send=_send(c, network, physics),
     )
+
+
+def _send(c: Columns, network: Network, physics: Physics) -> Floats:
+    """One micro-batch a stage on, mean of both ways: cut over the tensor ranks, and joined there without sp."""
+    size = 2 * c.tokens * c.hidden
+    cut = np.where(c.sp > 0, 1.0, (c.split_sends + c.split_gradient_sends) / 2)
+    sent = size * (1 - cut + cut / c.tp)
+    hop = network.time_s("send_recv", sent, np.where(c.pp > 1, 2, 1), c.tp * c.cp * c.dp)
+    joined = np.where(c.sp > 0, 0.0, cut * network.time_s("all_gather", size, c.tp, 1))
+    return np.where(c.pp > 1, physics.pp * (hop + joined), 0.0)
 
 
 def _tensor(c: Columns, network: Network, physics: Physics) -> Pair:

@@ -59,6 +59,7 @@ class Compute:
     host: Pair
     idle: Pair
     head: Floats
+    head_weight: Floats
 
     @property
     def kernels(self) -> Pair:
@@ -69,6 +70,7 @@ class Compute:
 def compute(c: Columns, physics: Physics) -> Compute:
     """Kernel times of one micro-batch through all layers, as if one rank held them all (tp, cp, ep cut)."""
     mixing = _attention(c, physics)
+    head, head_weight = _head(c, physics)
     if np.any(c.ssm_layers):
         mixing = mixing + _scan(c, physics)
     return Compute(
@@ -78,7 +80,8 @@ def compute(c: Columns, physics: Physics) -> Compute:
         cast=_casts(c, physics),
         host=_host(c, physics),
         idle=_idle(c, physics),
-        head=_head(c, physics),
+        head=head,
+        head_weight=head_weight,
     )
 
 
@@ -327,8 +330,11 @@ def _idle(c: Columns, physics: Physics) -> Pair:
     return Pair(forward=forward, backward=1.6 * forward)
 
 
-def _head(c: Columns, physics: Physics) -> Floats:
-    """Output head and loss, forward and backward, on the last stage; embedding's sums with them."""
+def _head(c: Columns, physics: Physics) -> tuple[Floats, Floats]:
+    """Output head and loss, forward and backward, on the last stage, and its weight's gradient of that.
+
+    The embedding's sums are with them.
+    """
     parts = _three(c.plain_rates, c.tokens, c.vocab / c.tp, c.hidden)
     plain = np.array([physics.gemm_ampere, physics.gemm_hopper, physics.gemm_blackwell])
     slower = plain[c.generation.astype(int)] * c.power_ratio**physics.power
@@ -336,4 +342,4 @@ def _head(c: Columns, physics: Physics) -> Floats:
     moved = c.tokens * c.vocab / c.tp * c.loss_passes
     sums = c.sum_bytes * c.vocab * c.hidden / c.tp * (1 - c.lora)
     loss = (moved + sums) * traffic_factor(c, physics) / c.memory_Bps
-    return np.asarray((1 + c.extra_heads) * (product + loss))
+    return (1 + c.extra_heads) * (product + loss), (1 - c.lora) * parts[2] * slower

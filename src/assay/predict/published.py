@@ -152,7 +152,7 @@ def _layout(row: Row, gpus: int, precision: str, stack: Stack, shape: Transforme
         dp = gpus // inner
     sharding, shard = _sharding(row, dp * cp, stack)
     vpp = whole(row, "vpp") or 1
-    old = stack.id in ("megatron-deepspeed", "megatron-2020")
+    old = stack.id.startswith(("megatron-deepspeed", "megatron-2020"))
     said_sp = row.get("sp", "")
     sp = said_sp == "True" or (said_sp == "" and not old)
     etp = _expert_tensor(row, stack, tp) if ep > 1 else 1
@@ -201,7 +201,7 @@ def _sharding(row: Row, group: int, stack: Stack) -> tuple[str, int]:
         return "zero1", size
     if row.get("distributed_optimizer") == "True":
         return "zero1", 0
-    return ("none" if stack.id.startswith("megatron-20") or stack.id == "megatron-deepspeed" else "zero1"), 0
+    return ("none" if stack.id.startswith(("megatron-20", "megatron-deepspeed")) else "zero1"), 0
 
 
 def _layout_choices(

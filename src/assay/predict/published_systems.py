@@ -170,6 +170,8 @@ def _at_its_age(name: str, said: str, notes: str, year: int) -> str:
     """A stack's variant by year, release, or what the row notes."""
     if name == "torchtitan" and "torchtitan" in said and "compile" not in said + notes:
         return "torchtitan-eager"
+    if name == "megatron-deepspeed" and year <= 2022:
+        return "megatron-deepspeed-2022"
     if name == "megatron" and year <= 2022:
         return "megatron-2020" if year <= 2021 else "megatron-2022"
     if name == "megatron-bridge" and (found := re.search(r"(\d\d)\.(\d\d)", said)):

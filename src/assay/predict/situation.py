@@ -90,6 +90,8 @@ _STACK_FIELDS = (
     "eager_saves",
     "optimizer_bytes",
     "split_sends",
+    "split_gradient_sends",
+    "deferred_head",
     "gather_by_rank_s",
     "shard_link_frac",
 )
@@ -217,6 +219,8 @@ class Columns:
     step_s: Floats
     eager_saves: Floats
     split_sends: Floats
+    split_gradient_sends: Floats
+    deferred_head: Floats
     gather_by_rank_s: Floats
     shard_link_frac: Floats
     optimizer_bytes: Floats

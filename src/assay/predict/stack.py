@@ -35,7 +35,8 @@ class Stack:
     `cp_overlap` hide sends between stages and keys and values under way.
 
     Traffic: `grad_bytes` per weight are reduced. `split_sends` cuts what goes to the next stage over the
-    tensor ranks. `ep_once_a_node` sends a token once to each node that holds some of its experts (DeepEP,
+    tensor ranks, `split_gradient_sends` what comes back; `deferred_head` computes the weight gradients of the output head while the pipeline drains.
+    `ep_once_a_node` sends a token once to each node that holds some of its experts (DeepEP,
     HybridEP). `gather_by_rank_s` is what one owner costs where updated weights are broadcast owner by
     owner, `shard_link_frac` the part of a link that sharded weights reach when they are gathered tensor
     by tensor. `fp8_weight_gather` gathers weights in one byte.
@@ -72,6 +73,8 @@ class Stack:
     optimizer_bytes: float = 30.0
     fp8_weight_gather: bool = False
     split_sends: bool = True
+    split_gradient_sends: bool = True
+    deferred_head: bool = False
     gather_by_rank_s: float = 0.0
     shard_link_frac: float = 1.0
 
@@ -84,6 +87,23 @@ class Stack:
 
 
 _MEGATRON = Stack(id="megatron", name="Megatron-LM / Megatron-Core", tp_hidden_frac=0.0)
+
+_DEEPSPEED = replace(
+    _MEGATRON,
+    id="megatron-deepspeed",
+    name="Megatron-DeepSpeed",
+    attention="unfused",
+    passes=1.8,
+    layer_kernels=35.0,
+    launch_s=25e-6,
+    grads_overlap=False,
+    params_overlap=False,
+    pp_overlap=False,
+    loss_passes=80.0,
+    step_s=0.003,
+    fused_wgrad=False,
+    sums_in_16_bits=True,
+)
 
 #: The shipped stacks, by id.
 STACKS: dict[str, Stack] = {
@@ -118,27 +138,20 @@ STACKS: dict[str, Stack] = {
             loss_passes=80.0,
             launch_s=20e-6,
         ),
+        _DEEPSPEED,
         replace(
-            _MEGATRON,
-            id="megatron-deepspeed",
-            name="Megatron-DeepSpeed",
-            attention="unfused",
-            passes=1.8,
-            layer_kernels=35.0,
-            launch_s=25e-6,
-            grads_overlap=False,
-            params_overlap=False,
-            pp_overlap=False,
-            loss_passes=80.0,
-            step_s=0.003,
-            fused_wgrad=False,
-            sums_in_16_bits=True,
-            split_sends=False,
+            _DEEPSPEED,
+            id="megatron-deepspeed-2022",
+            name="Megatron-DeepSpeed to 2022",
+            split_gradient_sends=False,
         ),
-        replace(_MEGATRON, id="nemo", name="NeMo 23-25", tp_hidden_frac=0.55, passes=1.2),
+        replace(
+            _MEGATRON, id="nemo", name="NeMo 23-25", tp_hidden_frac=0.55, passes=1.2, deferred_head=True
+        ),
         replace(
             _MEGATRON,
             id="mlperf",
+            deferred_head=True,
             name="NeMo as submitted to MLPerf",
             tp_hidden_frac=0.55,
             passes=1.1,
@@ -149,6 +162,7 @@ STACKS: dict[str, Stack] = {
         replace(
             _MEGATRON,
             id="megatron-bridge",
+            deferred_head=True,
             name="Megatron-Bridge to 26.04",
             ep_once_a_node=True,
             tp_hidden_frac=0.55,
@@ -160,6 +174,7 @@ STACKS: dict[str, Stack] = {
         replace(
             _MEGATRON,
             id="megatron-bridge-26.06",
+            deferred_head=True,
             name="Megatron-Bridge from 26.06",
             ep_once_a_node=True,
             ep_hidden_frac=0.7,

@@ -20,6 +20,9 @@ from assay.predict.situation import Columns
 
 Floats = NDArray[np.float64]
 
+#: Micro-batches whose gradients of the output head's weights may be deferred (NVIDIA's configurations).
+_DEFERRED = 50.0
+
 #: The terms of a step, in the order they are shown.
 TERMS = (
     "gemm",
@@ -111,6 +114,7 @@ class _OnePass:
     forward: Floats
     backward: Floats
     head: Floats
+    head_weight: Floats
     send: Floats
 
 
@@ -142,6 +146,7 @@ def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
         forward=forward + gap_forward,
         backward=backward + gap_backward,
         head=work.head,
+        head_weight=work.head_weight,
         send=micro.send,
     )
 
@@ -168,7 +173,11 @@ def _pipeline(c: Columns, one: _OnePass, network: Network, physics: Physics) -> 
     inner_s, last_s = inner / c.layers * both, last / c.layers * both + one.head
     busiest = np.where(alone, inner_s + one.head, np.maximum(inner_s, last_s))
     terms["head"] = np.where(alone, m * one.head, 0.0)
-    terms["imbalance"] = np.where(alone, 0.0, m * (busiest - inner_s))
+    imbalance = np.where(alone, 0.0, m * (busiest - inner_s))
+    # A stack that defers the head's weight gradients computes them while the other stages drain.
+    drain = (c.pp - 1) / c.vpp * inner / c.layers * one.backward
+    deferred = c.deferred_head * np.minimum(m, _DEFERRED) * one.head_weight
+    terms["imbalance"] = imbalance - np.minimum(imbalance, np.minimum(deferred, drain))
     sends = np.where(alone, 0.0, 2 * c.vpp * one.send)
     hidden = c.pp_overlap * (c.vpp > 1) > 0
     terms["pp"] = m * sends * np.where(hidden, physics.tail, 1.0)
