@@ -60,6 +60,7 @@ class Compute:
     idle: Pair
     head: Floats
     head_weight: Floats
+    spared: Floats
 
     @property
     def kernels(self) -> Pair:
@@ -71,10 +72,11 @@ def compute(c: Columns, physics: Physics) -> Compute:
     """Kernel times of one micro-batch through all layers, as if one rank held them all (tp, cp, ep cut)."""
     mixing = _attention(c, physics)
     head, head_weight = _head(c, physics)
+    gemm, last = _gemms(c, physics)
     if np.any(c.ssm_layers):
         mixing = mixing + _scan(c, physics)
     return Compute(
-        gemm=_gemms(c, physics),
+        gemm=gemm,
         attention=mixing,
         traffic=_traffic(c, physics),
         cast=_casts(c, physics),
@@ -82,6 +84,7 @@ def compute(c: Columns, physics: Physics) -> Compute:
         idle=_idle(c, physics),
         head=head,
         head_weight=head_weight,
+        spared=c.stops_early * last,
     )
 
 
@@ -127,8 +130,11 @@ def _products(c: Columns) -> tuple[list[tuple[Floats, Floats, Floats]], list[Flo
     return products, counts
 
 
-def _gemms(c: Columns, physics: Physics) -> Pair:
-    """Forward product, and backward the input's and the weight's gradient, of every matrix of the layers."""
+def _gemms(c: Columns, physics: Physics) -> tuple[Pair, Floats]:
+    """Forward product, and backward the input's and the weight's gradient, of every matrix of the layers.
+
+    Besides, the forward's part that is the last product of dense layers.
+    """
     products, counts = _products(c)
     shape = np.broadcast_shapes(*(side.shape for sides in products for side in sides), c.tokens.shape)
     m, n, k = (np.stack([np.broadcast_to(p[i], shape) for p in products]) for i in range(3))
@@ -141,12 +147,13 @@ def _gemms(c: Columns, physics: Physics) -> Pair:
         share = c.bf16_layers_frac
         forward = forward + share * (p_forward - forward)
         backward = backward + share * (p_data + learns * p_weight - backward)
+    last = many[3] * forward[3]
     forward, backward = (many * forward).sum(0), (many * backward).sum(0)
     if np.any(c.moe_layers):
         e_forward, e_backward = _experts(c)
         forward, backward = forward + c.moe_layers * e_forward, backward + c.moe_layers * e_backward
     slower = gemm_factor(c, physics)
-    return Pair(forward=forward * slower, backward=backward * slower)
+    return Pair(forward=forward * slower, backward=backward * slower), last * slower
 
 
 def _three(rates: GemmRates, m: Floats, n: Floats, k: Floats) -> tuple[Floats, Floats, Floats]:

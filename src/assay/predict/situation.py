@@ -88,6 +88,7 @@ _STACK_FIELDS = (
     "ep_once_a_node",
     "step_s",
     "eager_saves",
+    "stops_early",
     "optimizer_bytes",
     "split_sends",
     "split_gradient_sends",
@@ -218,6 +219,7 @@ class Columns:
     ep_once_a_node: Floats
     step_s: Floats
     eager_saves: Floats
+    stops_early: Floats
     split_sends: Floats
     split_gradient_sends: Floats
     deferred_head: Floats

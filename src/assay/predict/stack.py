@@ -42,7 +42,9 @@ class Stack:
     by tensor. `fp8_weight_gather` gathers weights in one byte.
 
     Memory: `recomputes` says that whole layers are recomputed unless a user chooses otherwise, as the usual
-    configurations of JAX do. `eager_saves` says that each PyTorch operation keeps its own tensors, and that
+    configurations of JAX do; `stops_early` that recomputing a layer ends with the last tensor that its
+    backward needs, so that the last product is not repeated (PyTorch's checkpoints that are not re-entrant, and
+    compilers that drop dead code). `eager_saves` says that each PyTorch operation keeps its own tensors, and that
     gradients are dropped between steps. `optimizer_bytes` per weight are read and written by an optimizer
     step.
     """
@@ -69,6 +71,7 @@ class Stack:
     ep_once_a_node: bool = False
     step_s: float = 0.01
     recomputes: bool = False
+    stops_early: bool = False
     eager_saves: bool = False
     optimizer_bytes: float = 30.0
     fp8_weight_gather: bool = False
@@ -145,9 +148,7 @@ STACKS: dict[str, Stack] = {
             name="Megatron-DeepSpeed to 2022",
             split_gradient_sends=False,
         ),
-        replace(
-            _MEGATRON, id="nemo", name="NeMo 23-25", tp_hidden_frac=0.55, passes=1.2, deferred_head=True
-        ),
+        replace(_MEGATRON, id="nemo", name="NeMo 23-25", tp_hidden_frac=0.55, passes=1.2, deferred_head=True),
         replace(
             _MEGATRON,
             id="mlperf",
@@ -196,6 +197,7 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="torchtitan",
+            stops_early=True,
             name="torchtitan, compiled",
             attention="flash",
             passes=1.1,
@@ -205,6 +207,7 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="torchtitan-eager",
+            stops_early=True,
             name="torchtitan, eager",
             attention="flash",
             passes=2.2,
@@ -215,6 +218,7 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="fsdp",
+            stops_early=True,
             name="PyTorch FSDP, eager",
             attention="flash",
             passes=2.2,
@@ -226,6 +230,7 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="automodel",
+            stops_early=True,
             name="NeMo AutoModel (FSDP2, DeepEP)",
             passes=1.4,
             layer_kernels=30.0,
@@ -252,9 +257,10 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="llm-foundry",
+            stops_early=True,
             name="MosaicML llm-foundry (Composer FSDP)",
             attention="flash1",
-            passes=2.2,
+            passes=1.7,
             layer_kernels=30.0,
             grad_bytes=2.0,
             fused_wgrad=False,
@@ -274,6 +280,7 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="maxtext",
+            stops_early=True,
             name="MaxText (JAX, XLA)",
             attention="fused",
             passes=1.2,
