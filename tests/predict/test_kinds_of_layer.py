@@ -114,6 +114,14 @@ def test_fp16_sums_of_deepspeed_travel_in_two_bytes() -> None:
     assert list(columns(both).grad_bytes) == [2, 4]
 
 
+def test_bf16_sums_of_deepspeed_are_reduced_for_every_rank() -> None:
+    cut = situation("gpt3-175b", gpu_id="a100-sxm-80gb", stack_id="megatron-deepspeed", tp=8, pp=4, dp=8)
+    cut = replace(cut, layout=replace(cut.layout, sharding="zero1", precision="bf16"))
+    half = replace(cut, layout=replace(cut.layout, precision="fp16"))
+    # Twice the bytes, there and back.
+    assert terms(cut)["dp_gradients"] / terms(half)["dp_gradients"] == pytest.approx(4, rel=0.01)
+
+
 def test_a_host_that_need_not_count_tokens_is_sooner_done() -> None:
     counted = situation("qwen3-30b-a3b", stack_id="megatron-bridge", tp=1, pp=1, dp=8, ep=8, batch=64)
     dropped = replace(counted, dropped_tokens=True)

@@ -140,6 +140,8 @@ def step_traffic(c: Columns, network: Network, physics: Physics) -> StepTraffic:
     reduce = network.time_s("reduce_scatter", plain, shard, c.tp) + network.time_s(
         "all_reduce", plain / shard, outer, c.tp * shard
     )
+    if np.any(c.reduces_whole):
+        reduce = reduce + c.reduces_whole * network.time_s("all_gather", plain, shard, c.tp)
     # Frozen weights are sharded by FSDP too, and gathered all the same.
     kept = np.where((c.lora > 0) & (c.zero < 3), learned, held.plain + held.head)
     gather = network.time_s("all_gather", kept * c.gather_bytes, shard, c.tp)

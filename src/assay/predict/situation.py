@@ -213,6 +213,7 @@ class Columns:
     cp_overlap: Floats
     ep_hidden_frac: Floats
     grad_bytes: Floats
+    reduces_whole: Floats
     sum_bytes: Floats
     loss_passes: Floats
     moe_passes: Floats
@@ -327,6 +328,8 @@ def _layout_row(one: Situation, layout: Layout) -> dict[str, float]:
         "turned": float(_turns(one.gpu, layout.precision)),
         "precision_class": {"bf16": 0.0, "fp8": 1.0, "fp8-block": 1.0, "nvfp4": 2.0}[dtype],
         "grad_bytes": _grad_bytes(one.stack, layout.precision),
+        # DeepSpeed's bf16 optimizer gives every rank the whole sums, though each keeps a part of its state.
+        "reduces_whole": float(one.stack.sums_in_16_bits and layout.precision == "bf16"),
         "sum_bytes": _sum_bytes(one.stack, layout.precision),
         "gather_bytes": 1.0 if one.stack.fp8_weight_gather and dtype != "bf16" else 2.0,
     }

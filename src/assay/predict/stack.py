@@ -22,7 +22,7 @@ class Stack:
     ALiBi), FlashAttention-2 class, or the vendor's own. `passes` multiplies the least traffic of norms,
     activations, residuals and position codes (1: all fused). `loss_passes` bytes per logit are moved by
     the loss. `fused_wgrad` adds weight gradients to their sum inside the product; `sums_in_16_bits` adds
-    them in the weights' own precision, and in bf16 recipes to an fp32 sum after that. `moe_passes` multiplies
+    them in the weights' own precision, and in bf16 recipes to an fp32 sum after that, which is all-reduced. `moe_passes` multiplies
     the traffic of sorting tokens for experts.
 
     Host: `layer_kernels` are launched in a dense layer's forward at `launch_s` each, those of routing and
