@@ -27,6 +27,8 @@ from assay.measure.transport import Witness, proof_needed
 from assay.store.append import LineFile, SampleFile
 
 _PR_SET_PDEATHSIG = 1
+#: Of malloc.h: how much free memory at the heap's end goes back, and how many maps of their own there may be.
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
@@ -44,6 +46,8 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
         )
     context.event("worker_started", pid=os.getpid(), host=context.host, proof=proof_needed(context))
     benchmark = find(context.benchmark)
+    if not context.on_gpu:
+        keep_memory()
     try:
         _join(context, spec)
     except (RuntimeError, ImportError, OSError, ValueError) as error:
@@ -149,6 +153,18 @@ def die_with_parent(pid: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != pid:
             sys.exit(1)
+
+
+def keep_memory() -> None:
+    """Have the C library keep what is freed, as torch keeps a GPU's memory.
+
+    Without it large results are given back and faulted in again page by page, as often as chance has it.
+    """
+    if sys.platform == "linux":
+        tune = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+        if tune is not None:
+            tune(_M_MMAP_MAX, 0)
+            tune(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _first_line(error: BaseException) -> str:

@@ -45,12 +45,12 @@ def training(context: Context) -> None:
     Weak scaling: every rank has the same batch at every size. The base is one full node, or on a single
     node one rank; groups up to the base run side by side on all ranks, because one lone card clocks higher.
     A single rank trains without DistributedDataParallel. Of other sizes only the first ranks train, and the
-    rest wait.
+    rest wait. `sizes` among the settings takes the place of all these.
     """
-    shape = _shape(context)
+    shape = trained_shape(context)
     base = _base(context)
     tokens_per_s: dict[int, float] = {}
-    for size in _sizes(context.world, base):
+    for size in context.settings.get("sizes") or _sizes(context.world, base):
         copies = context.world // size if size <= base and context.world % size == 0 else 1
         groups = [list(range(first, first + size)) for first in range(0, copies * size, size)]
         tokens_per_s[size] = _measure(context, shape, groups)
@@ -60,7 +60,7 @@ def training(context: Context) -> None:
 
 def _record_scaling(context: Context, shape: Shape, base: int, tokens_per_s: dict[int, float]) -> None:
     """Tokens/s of a rank in each group above the base, over those of a rank in the base."""
-    larger = [size for size in sorted(tokens_per_s) if size > base]
+    larger = [size for size in sorted(tokens_per_s) if size > base and base in tokens_per_s]
     if not larger:
         reason = "there is one rank, and nothing to scale to"
         context.missing("training.scaling_efficiency", "1", reason, subject="cluster")
@@ -89,7 +89,7 @@ def _base(context: Context) -> int:
     return size if alike and size < context.world else 1
 
 
-def _shape(context: Context) -> Shape:
+def trained_shape(context: Context) -> Shape:
     """The suite's model, with fewer layers where its states and activations would not fit the GPU."""
     from assay.measure.transformer import Shape
 
