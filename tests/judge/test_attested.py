@@ -120,7 +120,22 @@ def test_a_training_step_keeps_its_value_and_carries_the_same_attestation():
     carried = attest([step], told)
     assert [r.value for r in carried.readings] == [0.5]
     assert codes(carried) == [("TRANSPORT_UNATTESTED", "node:h0")]
-    assert [(one.id, one.standing) for one in carried.attested] == [("training", Standing.UNATTESTED)]
+    assert [(one.id, one.standing) for one in carried.attested] == [("training/2", Standing.UNATTESTED)]
+
+
+def test_a_group_within_a_node_needs_no_proof_though_larger_ones_of_its_benchmark_lack_it():
+    calls = [("all_reduce", GB, 16, 2, 8), ("all_reduce", GB, 8, 1, 8)]
+    told = [attestation(h, r, benchmark="training", calls=calls, rdma=0) for r, h in enumerate(("h0", "h1"))]
+    steps = [
+        dataclasses.replace(busbw(1, ranks=n), quantity="training.step_time", unit="s", value=0.5)
+        for n in (16, 8, 1)
+    ]
+    standings = {one.id: one.standing for one in attest(steps, told).attested}
+    assert standings == {
+        "training/16": Standing.UNATTESTED,
+        "training/8": Standing.WITHIN,
+        "training/1": Standing.WITHIN,
+    }
 
 
 def test_where_no_node_is_attested_there_is_one_finding_and_not_one_for_each():
