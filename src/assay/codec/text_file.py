@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from assay.errors import InputError
@@ -54,6 +55,11 @@ def write_text(file: Path, text: str, *, fix: str = "give another file") -> None
         except OSError:
             beside.unlink(missing_ok=True)
             raise
+
+
+def write_json(file: Path, answer: Mapping[str, object]) -> None:
+    """Write one JSON object, in UTF-8 without escapes."""
+    write_text(file, json.dumps(answer, ensure_ascii=False))
 
 
 @contextlib.contextmanager

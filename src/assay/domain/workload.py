@@ -22,6 +22,8 @@ class Transformer:
     MLA is described by `query_rank` (0: queries are not compressed), `latent_rank` (0: no MLA) and
     `rope_dim`. Of `layers`, `moe_layers` carry `experts` of width `expert_ffn`, of which each token visits
     `topk`, beside one shared expert of width `shared_ffn`. `extra_heads` are multi-token-prediction layers.
+    A token sees `window` positions in `window_layers` of the layers (0: in all). `assumed` is what a file
+    left open.
     """
 
     id: str
@@ -43,6 +45,7 @@ class Transformer:
     learned_positions: int = 0
     seq_len: int = 4096
     window: int = 0
+    window_layers: int = 0
     query_rank: int = 0
     latent_rank: int = 0
     rope_dim: int = 0
@@ -53,6 +56,7 @@ class Transformer:
     moe_layers: int = 0
     extra_heads: int = 0
     aliases: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -64,6 +68,10 @@ class Transformer:
                 raise InputError(f"{self.id}: {name} = {getattr(self, name)}; at least 1 is wanted")
         if self.heads % self.kv_heads:
             raise InputError(f"{self.id}: {self.heads} heads are no multiple of {self.kv_heads} kv_heads")
+        if self.window_layers > (self.layers if self.window else 0):
+            raise InputError(
+                f"{self.id}: {self.window_layers} of {self.layers} layers have a window of {self.window}"
+            )
         if self.moe_layers > self.layers:
             raise InputError(f"{self.id}: {self.moe_layers} of {self.layers} layers carry experts")
         if self.moe_layers and not (0 < self.topk <= self.experts and self.expert_ffn > 0):
@@ -72,6 +80,8 @@ class Transformer:
             )
         if self.moe_layers < self.layers and self.ffn < 1:
             raise InputError(f"{self.id}: {self.layers - self.moe_layers} dense layers, but ffn = {self.ffn}")
+        if self.window and not self.window_layers:
+            object.__setattr__(self, "window_layers", self.layers)
         if self.value_dim == 0:
             object.__setattr__(self, "value_dim", self.head_dim)
 
@@ -79,6 +89,11 @@ class Transformer:
     def dense_layers(self) -> int:
         """Layers with one feed-forward block for all tokens."""
         return self.layers - self.moe_layers
+
+    @property
+    def windowed_frac(self) -> float:
+        """Part of the layers that see only `window` positions."""
+        return self.window_layers / self.layers
 
     @property
     def attention_weights(self) -> int:
@@ -140,7 +155,9 @@ class Transformer:
     def with_layers(self, layers: int) -> Transformer:
         """The same model cut to fewer layers, experts in proportion (a proxy, as benchmarks use)."""
         moe = round(self.moe_layers * layers / self.layers)
-        return replace(self, layers=layers, moe_layers=moe)
+        windowed = round(self.window_layers * layers / self.layers)
+        window = self.window if windowed else 0
+        return replace(self, layers=layers, moe_layers=moe, window=window, window_layers=windowed)
 
     def forward_flop_per_token(self, seq_len: int, *, causal: bool = True) -> float:
         """Matrix FLOPs of one token's forward pass: 2 per weight met, and attention over the sequence.
@@ -158,10 +175,9 @@ class Transformer:
         return per_token + self.layers * self.attention_flop_per_token(seq_len, causal=causal)
 
     def attention_flop_per_token(self, seq_len: int, *, causal: bool = True) -> float:
-        """FLOPs of scores and values for one token of one layer."""
+        """FLOPs of scores and values for one token, as the mean of layers with and without a window."""
         seen = (seq_len + 1) / 2 if causal else float(seq_len)
-        if self.window:
-            seen = min(seen, float(self.window))
+        seen += self.windowed_frac * (min(seen, float(self.window)) - seen)
         width = self.head_dim + (self.rope_dim if self.latent_rank else 0) + self.value_dim
         return 2.0 * seen * self.heads * width
 

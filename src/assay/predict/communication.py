@@ -27,6 +27,7 @@ class MicroTraffic:
     cp: Pair
     ep: Pair
     send: Floats
+    send_bytes: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,21 +56,15 @@ def weights(c: Columns) -> Weights:
 
 def micro_traffic(c: Columns, network: Network, physics: Physics) -> MicroTraffic:
     """Tensor, context and expert traffic of one micro-batch, and one send between stages."""
+    sent = 2 * c.tokens * c.hidden / np.where(c.sp + c.split_sends > 0, c.tp, 1.0)
+    apart = np.where(c.pp > 1, 2, 1)
+    hop = np.where(c.pp > 1, network.time_s("send_recv", sent, apart, c.tp * c.cp * c.dp), 0.0)
     return MicroTraffic(
         tp=_tensor(c, network, physics),
         cp=_context(c, network, physics),
         ep=_expert(c, network, physics),
-        send=physics.pp
-        * np.where(
-            c.pp > 1,
-            network.time_s(
-                "send_recv",
-                2 * c.tokens * c.hidden / np.where(c.sp + c.split_sends > 0, c.tp, 1.0),
-                np.where(c.pp > 1, 2, 1),
-                c.tp * c.cp * c.dp,
-            ),
-            0.0,
-        ),
+        send=physics.pp * hop,
+        send_bytes=sent,
     )
 
 
@@ -117,11 +112,16 @@ def _expert(c: Columns, network: Network, physics: Physics) -> Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTraffic:
-    """Seconds of gradient and weight traffic, before anything hides it; `rounds` of each a step."""
+    """Seconds of gradient and weight traffic, before anything hides it; `rounds` of each a step.
+
+    The bytes are one rank's weights and gradients of the whole group, as nccl-tests counts a size.
+    """
 
     gather: Floats
     reduce: Floats
     rounds: Floats
+    gather_bytes: Floats
+    reduce_bytes: Floats
 
 
 def step_traffic(c: Columns, network: Network, physics: Physics) -> StepTraffic:
@@ -146,6 +146,8 @@ def step_traffic(c: Columns, network: Network, physics: Physics) -> StepTraffic:
     gather = np.where(c.zero > 0, gather, 0.0) + np.where(c.zero == 1, c.gather_by_rank_s * shard, 0.0)
     slow = np.where(c.zero >= 3, c.shard_link_frac, 1.0)
     return StepTraffic(
+        gather_bytes=np.where(c.zero > 0, (kept + held.experts) * c.gather_bytes, 0.0),
+        reduce_bytes=(learned + np.where(c.lora > 0, 0.0, held.experts)) * c.grad_bytes,
         gather=gather * physics.dp / slow,
         reduce=reduce * physics.dp / slow,
         rounds=np.where((c.zero >= 2) & (c.pp == 1), c.micro_batches, 1.0),

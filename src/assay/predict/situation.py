@@ -66,6 +66,7 @@ _MODEL_FIELDS = (
     "attention_weights",
     "small_weights",
     "window",
+    "windowed_frac",
 )
 
 #: Fields of a Stack that become columns as they are.
@@ -149,6 +150,7 @@ class Columns:
     attention_weights: Floats
     small_weights: Floats
     window: Floats
+    windowed_frac: Floats
     # the task
     seq_len: Floats
     packed_len: Floats
