@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from assay.app.options import json_option, judging
-from assay.app.say import say_json
+from assay.app.say import say_json, waiting
 
 
 @click.command()
@@ -49,9 +49,10 @@ def judge(
     from assay.api.reporting import write_page
     from assay.report.terminal import print_report
 
-    judged = api.judge(
-        paths, profile=profile, claims=claims, partial=partial, collective=collective, lang=lang
-    )
+    with waiting("reading and judging"):
+        judged = api.judge(
+            paths, profile=profile, claims=claims, partial=partial, collective=collective, lang=lang
+        )
     if html:
         judged = write_page(judged, html, command="judge")
     if as_json:
