@@ -29,7 +29,7 @@ def say_wrote(file: Path) -> None:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """A spinner with the seconds on stderr while something takes long; on a terminal only, leaving nothing."""
+    """A spinner with the seconds on stderr while something takes long; on terminals only, leaving nothing."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
