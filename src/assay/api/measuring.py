@@ -27,7 +27,8 @@ from assay.measure.registry import Benchmark, benchmarks, find
 from assay.measure.schedule import Budget, Extent, Schedule, schedule, with_patience, with_room
 from assay.measure.suites import Suite, suite
 from assay.store.append import set_aside_torn_tail, torn_tail
-from assay.store.run import Manifest, Run, create_run, open_run, read_manifest, seal
+from assay.store.run import Manifest, Run, create_run, open_run, read_manifest
+from assay.store.seal import seal
 from assay.units import show
 
 #: The benchmark that measures suspects again.

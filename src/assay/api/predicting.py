@@ -12,7 +12,7 @@ from assay.api.clusters import read_cluster as read_cluster
 from assay.catalog.jobs import job_ids
 from assay.catalog.model_arguments import model_from_megatron
 from assay.catalog.model_config import model_from_config
-from assay.catalog.models import model, model_from_file, models
+from assay.catalog.models import model, model_from_file
 from assay.codec.document import read_document
 from assay.codec.text_file import read_text
 from assay.domain.cluster import Cluster
@@ -227,8 +227,3 @@ def is_job(said: str) -> bool:
     if path.suffix in (".yaml", ".yml", ".toml") and path.is_file():
         return "phases" in read_document(path).data
     return said.strip().lower() in job_ids()
-
-
-def model_names() -> tuple[str, ...]:
-    """Ids of the shipped models."""
-    return tuple(one.id for one in models())

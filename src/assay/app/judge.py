@@ -10,7 +10,7 @@ import click
 
 from assay.app.annexed import annex_option, terms_of
 from assay.app.options import json_option, judging
-from assay.app.say import say_json
+from assay.app.say import say_json, waiting
 
 if TYPE_CHECKING:
     from assay.codec.claims import Claims
@@ -62,9 +62,10 @@ def judge(
     if annex:
         terms = terms_of(annex, profile=profile, claims=claims)
         judged_by, promised = terms.profile, terms.claims
-    judged = api.judge(
-        paths, profile=judged_by, claims=promised, partial=partial, collective=collective, lang=lang
-    )
+    with waiting("reading and judging"):
+        judged = api.judge(
+            paths, profile=judged_by, claims=promised, partial=partial, collective=collective, lang=lang
+        )
     if html:
         judged = write_page(judged, html, command="judge")
     if as_json:
