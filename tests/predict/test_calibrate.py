@@ -88,7 +88,9 @@ def test_the_hosts_launches_are_fitted_and_lengthen_what_waits_for_the_host() ->
     assert [r.quantity for r in found.residuals] == ["kernel.launch.time"]
     assert abs(found.residuals[0].after_error_frac) < 0.01
     assert found.residuals[0].before_error_frac == pytest.approx(-0.5, rel=0.02)
-    assert calibrated_physics(found.calibration).host == pytest.approx(2 * calibrated_physics(None).host, 0.01)
+    assert calibrated_physics(found.calibration).host == pytest.approx(
+        2 * calibrated_physics(None).host, 0.01
+    )
 
 
 def test_an_operation_on_the_host_itself_is_no_launch() -> None:

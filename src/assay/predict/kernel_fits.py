@@ -465,6 +465,9 @@ DATASHEET_ERRORS: dict[str, tuple[float, float]] = {
     "int4-weights": (0.2, 0.5),
 }
 
+#: Architecture → bf16 rate of one SM of the cards behind the attention fits (H200: 989.4 TFLOP/s over 132).
+FULL_SM_FLOP_PER_S = {"hopper": 7.5e12}
+
 #: (architecture, dtype) → fitted parameters of causal forward attention.
 ATTENTION_FITS: dict[tuple[str, str], AttentionFit] = {
     ("ampere", "bf16"): AttentionFit(

@@ -35,7 +35,7 @@ RANGES = {
 }
 
 #: A log error beyond this counts linearly, not squared.
-_HUBER = 0.05
+_HUBER = 0.1
 _DIFFERENCE = 1e-3
 _ROUNDS = 40
 #: Numbers stay this far from the ends of their ranges, in logits.

@@ -8,7 +8,7 @@ joins compute with compulsory memory traffic. Formulas and limits: docs/models/k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,7 @@ from assay.predict.kernel_fits import (
     DATASHEET_FIT,
     DATASHEET_FITS,
     DEVICE_RATIO,
+    FULL_SM_FLOP_PER_S,
     GEMM_ERRORS,
     GEMM_FITS,
     SIBLING_ERROR,
@@ -28,6 +29,10 @@ from assay.predict.kernel_fits import (
 from assay.predict.kernel_model import TILES, AttentionFit, GemmFit
 
 Floats = NDArray[np.float64]
+
+#: Cards with less than this part of their architecture's tensor rate per SM have cut tensor cores, not only
+#: another clock.
+_CUT = 0.7
 
 #: Dtypes whose tables time the quantisation of the left input, in a kernel of its own, too.
 CAST_DTYPES = ("fp8", "fp8-block", "nvfp4")
@@ -145,10 +150,35 @@ def attention_rates(
         if peak is None:
             raise InputError(f"{gpu.id} has no bf16 or fp16 rate: {gpu.why_no_peak('fp16')}")
         used = fit or ATTENTION_FITS.get((_family(gpu), dtype), DATASHEET_ATTENTION)
+        used = _with_cut_units(used, gpu, peak)
         row = {entry.name: float(getattr(used, entry.name)) for entry in fields(AttentionFit)}
         row |= {"peak_flop_per_s": peak, "memory_Bps": gpu.memory_Bps, "sm_count": _sms(gpu)}
         rows.append(row)
     return AttentionRates(**{name: np.array([row[name] for row in rows], float) for name in rows[0]})
+
+
+def _with_cut_units(fit: AttentionFit, gpu: Gpu, peak_flop_per_s: float) -> AttentionFit:
+    """The fit on a card whose tensor cores were cut down: what is not a product takes as long as before.
+
+    Softmax and filling a block take seconds, which the fit counts in FLOP of full tensor cores. Where these
+    do only the part c (H20: a quarter), 1/rate − 1 and the ramp shrink by c.
+    """
+    full = FULL_SM_FLOP_PER_S.get(gpu.architecture)
+    cut = peak_flop_per_s / _sms(gpu) / full if full else 1.0
+    if cut > _CUT:
+        return fit
+
+    def rate(frac: float) -> float:
+        return 1 / (1 + cut * (1 / frac - 1))
+
+    plain = rate(fit.rate_frac)
+    return replace(
+        fit,
+        rate_frac=plain,
+        ratio_64=rate(fit.rate_frac * fit.ratio_64) / plain,
+        ratio_256=rate(fit.rate_frac * fit.ratio_256) / plain,
+        ramp=fit.ramp * cut,
+    )
 
 
 def fit_error(gpu: Gpu, dtype: str) -> tuple[float, float]:

@@ -25,6 +25,7 @@ from assay.predict.kernels import (
     gemm_rates,
     gemm_time_s,
 )
+from assay.predict.physics import FITTED
 from assay.predict.tables import TableRow
 
 Floats = NDArray[np.float64]
@@ -69,13 +70,16 @@ def validate_kernels(rows: Sequence[TableRow], *, cross: bool = False) -> Valida
 
     With `cross` no device is predicted from its own table: products are fitted on the other devices of its
     architecture among `rows`, without any on those of other architectures; attention takes the neutral
-    values of a device without a table.
+    values of a device without a table. Attention whose table has a column `pass` is that of a training step:
+    forward or backward, by the library that `framework` names.
     """
-    tables: dict[tuple[str, str, bool], list[TableRow]] = defaultdict(list)
+    tables: dict[tuple[str, str, str, str], list[TableRow]] = defaultdict(list)
     for row in rows:
         attention = "head_dim" in row.cells
+        kind = " ".join(("attention", row.cells.get("pass", ""))).strip() if attention else "gemm"
+        library = row.cells.get("framework", "") if "pass" in row.cells else ""
         dtype = row.cells.get("attn_dtype" if attention else "dtype", "")
-        tables[row.cells.get("device", ""), dtype, attention].append(row)
+        tables[kind, row.cells.get("device", ""), dtype, library].append(row)
     read = [_Table.of(*key, some) for key, some in tables.items()]
     scored = [one for table in read for one in _score(table, *_predicted(table, read if cross else None))]
     scored.sort(key=lambda row: (row.file, row.line))
@@ -91,20 +95,22 @@ class _Table:
     gpu: Gpu | None
     said: str
     dtype: str | None
+    library: str
     rows: Sequence[TableRow]
     values: Sequence[Sequence[float | str]]
 
     @classmethod
-    def of(cls, device: str, dtype: str, attention: bool, rows: Sequence[TableRow]) -> _Table:
+    def of(cls, kind: str, device: str, dtype: str, library: str, rows: Sequence[TableRow]) -> _Table:
         """The table with its device and dtype looked up."""
         return cls(
-            kind="attention" if attention else "gemm",
+            kind=kind,
             device=device,
             gpu=_device(device),
             said=dtype,
             dtype=_DTYPES.get(dtype),
+            library=library,
             rows=rows,
-            values=[[_number(row, key) for key in ("latency_ms", *_sides(attention))] for row in rows],
+            values=[[_number(row, key) for key in ("latency_ms", *_sides(kind))] for row in rows],
         )
 
     @property
@@ -120,12 +126,24 @@ class _Table:
 
     def numbers(self) -> Floats:
         """Milliseconds and sides of the readable rows, shape (1 + sides, rows)."""
-        width = 1 + len(_sides(self.kind == "attention"))
+        width = 1 + len(_sides(self.kind))
         return np.array([self.values[at] for at in self.readable], float).reshape(-1, width).T
 
 
-def _sides(attention: bool) -> tuple[str, ...]:
-    return _ATTENTION_SIDES if attention else _GEMM_SIDES
+def _sides(kind: str) -> tuple[str, ...]:
+    return _GEMM_SIDES if kind == "gemm" else _ATTENTION_SIDES
+
+
+def _in_a_step(table: _Table) -> float:
+    """Time of a training step's attention over the table's forward kernels: 1 where it is not of a step."""
+    if table.kind == "attention" or table.gpu is None:
+        return 1.0
+    blackwell = table.gpu.architecture.startswith("blackwell")
+    flash2 = table.library.lower().startswith(("flashattention-2", "flash2"))
+    backward = FITTED.flash_backward if flash2 else FITTED.attention_backward
+    older = FITTED.flash_ampere if table.gpu.architecture == "ampere" else FITTED.flash_hopper
+    forward = FITTED.attention_blackwell if blackwell else FITTED.attention
+    return forward * (older if flash2 else 1.0) * (backward if table.kind.endswith("backward") else 1.0)
 
 
 def _score(table: _Table, predicted: Floats, wide: float, missing: str | None) -> list[ScoredRow]:
@@ -135,13 +153,13 @@ def _score(table: _Table, predicted: Floats, wide: float, missing: str | None) -
     for at, (row, values) in enumerate(zip(table.rows, table.values, strict=True)):
         seconds = found.get(at)
         wrong = next((value for value in values if isinstance(value, str)), None)
-        cells = (row.cells.get(key, "") for key in _sides(table.kind == "attention"))
+        cells = (row.cells.get(key, "") for key in _sides(table.kind))
         scored.append(
             ScoredRow(
                 id=":".join([table.said, *cells]),
                 file=row.file,
                 line=row.line,
-                groups=(table.group, table.kind),
+                groups=(table.group, table.kind.split()[0]),
                 unit="s",
                 measured=None if isinstance(values[0], str) else values[0] * 1e-3,
                 predicted=seconds,
@@ -161,11 +179,11 @@ def _predicted(table: _Table, others: Sequence[_Table] | None) -> tuple[Floats, 
         return np.empty(0), 0.0, f"dtype {table.said!r} is not modelled"
     sides = table.numbers()[1:]
     try:
-        if table.kind == "attention":
+        if table.kind != "gemm":
             plain = DATASHEET_ATTENTION if others is not None else None
             rates = attention_rates([table.gpu], table.dtype, fit=plain)
-            wide = _ATTENTION_WIDE[plain is not None]
-            return attention_time_s(rates, *sides, sustained=False), wide, None
+            wide = _ATTENTION_WIDE[plain is not None or table.kind != "attention"]
+            return attention_time_s(rates, *sides, sustained=False) * _in_a_step(table), wide, None
         fit, error = None, fit_error(table.gpu, table.dtype)
         if others is not None:
             fit, error = _fit_without(table.gpu, table.dtype, others)
