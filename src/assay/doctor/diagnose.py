@@ -80,7 +80,7 @@ def diagnose(files: Iterable[tuple[str, Iterable[str] | bytes] | Read]) -> Diagn
     if _verdict(findings) is Outcome.NONE:
         findings = [*unexplained(facts), *findings]
     return Diagnosis(
-        verdict=_verdict(findings) if _understood(facts.readings) else Outcome.UNDECIDED,
+        verdict=_verdict(findings) if _understood(facts) else Outcome.UNDECIDED,
         findings=tuple(findings),
         readings=tuple(facts.readings),
         facts=facts,
@@ -96,10 +96,10 @@ def _verdict(findings: Iterable[Finding]) -> Outcome:
     return Outcome.UNDECIDED if open_ones else Outcome.NONE
 
 
-def _understood(readings: Iterable[Reading]) -> bool:
-    """Whether any line of any file was; an empty file says nothing and hides nothing."""
-    with_lines = [r for r in readings if r.unread]
-    return not with_lines or any(r.kinds for r in readings)
+def _understood(facts: Facts) -> bool:
+    """Whether anything was, of files that have lines: a command's answer may be any text."""
+    kinds = _kinds(facts) - {"shell"}
+    return bool(kinds) or facts.states_anything or not any(r.lines for r in facts.readings)
 
 
 def _kinds(facts: Facts) -> set[str]:

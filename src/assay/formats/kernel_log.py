@@ -138,6 +138,15 @@ SENTENCES = (
         "lid",
         r"^-E-.*(?:symbol_error|link_down|port_rcv_errors|link_error_recovery|effective_ber|exceeded)",
     ),
+    *(
+        Sentence("ib.fabric_error", word, rf"^\s*{word}\s*:\s*[1-9]\d+")
+        for word in (
+            "symbol_error_counter",
+            "link_downed_counter",
+            "port_rcv_errors",
+            "link_error_recovery_counter",
+        )
+    ),
     Sentence("module.peermem", "nvidia_peermem", r"nvidia_peermem: module loaded"),
 )
 #: Lines of a kernel log, whatever they say: known, though nothing follows from them.

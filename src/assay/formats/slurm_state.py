@@ -28,6 +28,16 @@ SENTENCES = (
         r"(?: DUE TO (?P<reason>TIME LIMIT|PREEMPTION))? \*",
     ),
     Sentence("slurm.node_failure", "FAILURE", r"CANCELLED AT \S+ DUE TO NODE FAILURE"),
+    Sentence("slurm.node_failure", "State", r"^\s*State=(?:DOWN|FAIL)"),
+    *(
+        # A row of `sinfo -R`.
+        Sentence(
+            "slurm.node_failure",
+            word,
+            r"^(?P<reason>(?i:.*(?:respond|fallen|reboot|fail|error|xid|ecc|down)).*?)\s+\w+\s+\d{4}-\d\d-\d\dT[\d:]+\s+(?P<host>\S+)$",
+        )
+        for word in ("slurm", "root")
+    ),
     Sentence("slurm.node_drained", "state", r"update_node: node (?P<host>\S+) state set to DRAIN"),
     Sentence("slurm.node_back", "responding", r"Node (?P<host>[\w.-]+) now responding"),
     Sentence("slurm.node_back", "state", r"update_node: node (?P<host>\S+) state set to (?:IDLE|RESUME)"),

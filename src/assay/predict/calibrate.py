@@ -27,15 +27,14 @@ from assay.predict.local import predict_training
 from assay.predict.network import LinkNetwork
 from assay.predict.network_factors import network_factors, timed_of
 from assay.predict.run_means import Mean, loaded, means_of, shape_of
-from assay.predict.stack import DEFAULT_STACK, STACKS
 from assay.stats import student_t_quantile
 
 Floats = NDArray[np.float64]
 
 #: dtype of a reading → dtype of the kernel model, the same units.
 _DTYPES = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8"}
-#: What the model's plain stack (Megatron-LM) has a host spend on one launch.
-_LAUNCH_S = STACKS[DEFAULT_STACK].launch_s
+#: What one bare launch from PyTorch takes on the hosts behind the model's stacks; assumed, about 4 to 6 µs.
+_LAUNCH_S = 5e-6
 #: From so many shapes on a table may be one of kernels timed each alone.
 _MANY_SHAPES = 8
 

@@ -216,7 +216,8 @@ def killed(facts: Facts, job: Job) -> Iterator[Finding]:
         because = Message.of("doctor.killed")
         yield found("RANK_LOST", [*lines, *died, *told], sure=0.85, subject=subject, because=because)
     elif gone := facts.all("slurm.node_failure"):
-        yield found("RANK_LOST", gone, subject=node(next((s["host"] for s in gone if s["host"]), None)))
+        host = next((s["host"] for s in gone if s["host"]), None)
+        yield found("RANK_LOST", gone, subject=node(host), because=Message("doctor.node_gone"))
     elif died:
         rank = died[0].rank
         subject = Subject("rank", str(rank)) if rank is not None else CLUSTER

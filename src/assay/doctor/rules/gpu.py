@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from statistics import median
 
 from assay.catalog.xids import Action, xids
 from assay.doctor.facts import Facts, Job
-from assay.doctor.registry import LIKELY, PROVEN, Place, Proof, found, gpu, host_of, node, rule
+from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, Place, Proof, found, gpu, host_of, node, rule
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 from assay.domain.subject import CLUSTER, Subject
@@ -192,6 +193,53 @@ def told_of_throttling(facts: Facts, job: Job) -> Iterator[Finding]:
         yield found("GPU_THROTTLED_POWER", group, subject=subject)
     if hot := facts.all("gpu.thermal_violation"):
         yield found("GPU_THROTTLED_THERMAL", hot, sure=0.8)
+
+
+#: Below this share of its busy siblings' clock a GPU is slow; from this temperature on it is hot.
+_SLOW_CLOCK, _HOT_C = 0.75, 83.0
+
+
+@rule("GPU_THROTTLED_THERMAL", "GPU_THROTTLED_POWER", reads=("nvidia-smi -q",))
+def slow_clocks(facts: Facts, job: Job) -> Iterator[Finding]:
+    """A GPU whose clock is far below that of its siblings while all are at work."""
+    busy: dict[str, dict[str, list[SmiGpu]]] = defaultdict(lambda: defaultdict(list))
+    for one in facts.gpus:
+        if (one.real("Utilization/GPU", "Utilization/Gpu") or 0.0) >= 50 and one.real("Clocks/SM"):
+            busy[one.file][one.busid].append(one)
+    for by_gpu in busy.values():
+        clocks = {bus: median(one.real("Clocks/SM") or 0.0 for one in every) for bus, every in by_gpu.items()}
+        fastest = max(clocks.values())
+        slow = [bus for bus, clock in clocks.items() if clock < _SLOW_CLOCK * fastest]
+        for bus in slow if 2 * len(slow) <= len(clocks) else []:
+            every = by_gpu[bus]
+            hot = (
+                max(one.real("Temperature/GPU Current Temp", "GPU Current Temp") or 0.0 for one in every)
+                >= _HOT_C
+            )
+            because = Message.of("doctor.slow_clock", clock_Hz=clocks[bus] * 1e6, usual_Hz=fastest * 1e6)
+            yield found(
+                "GPU_THROTTLED_THERMAL" if hot else "GPU_THROTTLED_POWER",
+                [(one.file, one.line, f"GPU {bus}: SM clock {one.text('Clocks/SM')}") for one in every[:3]],
+                sure=LIKELY if hot else POSSIBLE,
+                subject=gpu(bus),
+                because=because,
+            )
+
+
+@rule("GPU_ECC_UNCORRECTABLE", "GPU_FAULTY_DEVICE", reads=("shell",))
+def told_in_a_table(facts: Facts, job: Job) -> Iterator[Finding]:
+    """The table of nvidia-smi: memory errors, a GPU that does not answer; and DCGM's health check."""
+    for row in facts.all("gpu.table"):
+        if "ERR!" in (row["name"], row["errors"]):
+            because = Message("doctor.smi_error")
+            yield found("GPU_FAULTY_DEVICE", [row], sure=LIKELY, subject=place_of(row), because=because)
+        elif row.number("errors"):
+            yield found("GPU_ECC_UNCORRECTABLE", [row], sure=0.75, subject=place_of(row))
+    memory = facts.all("dcgm.health_memory")
+    for line in (s for s in facts.all("dcgm.health") if s["status"] == "Failure"):
+        code = "GPU_ECC_UNCORRECTABLE" if memory else "GPU_FAULTY_DEVICE"
+        why = None if memory else Message("doctor.dcgm_health")
+        yield found(code, [line, *memory], sure=0.75, subject=gpu(line["index"]), because=why)
 
 
 @rule("GPU_ECC_UNCORRECTABLE", reads=("nvidia-smi -q",))

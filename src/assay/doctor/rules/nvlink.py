@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from statistics import median
 
 from assay.doctor.facts import Facts, Job
 from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, found, gpu, host_of, node, rule
@@ -34,6 +35,10 @@ _NVL_IDS = {"2321", "233b"}
 #: PCI device ids of cards that come without NVLink or need a bridge for it: T4, A100, A30, A40, A10, L4,
 #: L40, L40S, H100 PCIe; from the PCI ID repository.
 _PCIE_IDS = {"1eb8", "20b5", "20f1", "20b7", "2235", "2236", "27b8", "26b5", "26b9", "2331"}
+
+
+#: So many corrected errors of one link, far above those of the others, are no longer noise.
+_MANY_ERRORS = 1000
 
 
 @rule("NVLINK_FABRIC_ERROR", reads=("kernel log", "shell", "nvlink", "torch log"))
@@ -69,7 +74,10 @@ def fabric_errors(facts: Facts, job: Job) -> Iterator[Finding]:
         yield found("NVLINK_FABRIC_ERROR", reported, sure=LIKELY)
     for one in facts.nvlinks:
         recoveries = {name: count for name, count in one.errors.items() if "ecovery" in name and count > 0}
-        if recoveries:
+        counted = [count for name, count in one.errors.items() if re.search("CRC|Replay", name)]
+        most = max(counted, default=0)
+        outlier = most >= _MANY_ERRORS and most > 100 * max(1.0, median(counted))
+        if recoveries or outlier:
             yield found(
                 "NVLINK_FABRIC_ERROR", [one], sure=0.6, subject=gpu(str(one.index)), severity=Severity.MEDIUM
             )
