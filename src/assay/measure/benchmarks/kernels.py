@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -92,7 +93,7 @@ def _launches(context: Context) -> None:
             "back_to_back": _LAUNCHES,
             "on": "gpu" if context.on_gpu else "cpu",
         },
-        samples=[each / _LAUNCHES for each in result.per_iteration_s],
+        samples=array("d", [each / _LAUNCHES for each in result.per_iteration_s]),
         cpu_share_frac=result.cpu_share_frac,
     )
 
