@@ -244,6 +244,12 @@ def show_bytes(value: float) -> str:
     return f"{value:g} B"
 
 
+def show_capacity(value: float) -> str:
+    """A memory's size beside amounts in GB: `85.9 GB (80 GiB)`."""
+    decimal, binary = f"{value / 1e9:.3g} GB", show_bytes(value)
+    return decimal if binary == decimal else f"{decimal} ({binary})"
+
+
 def _show_time(value: float, digits: int) -> str:
     magnitude = abs(value)
     if magnitude >= 172800:

@@ -29,10 +29,24 @@ def test_json_adds_up_and_names_its_formula() -> None:
     assert any(not effect["changes"] for effect in answer["sensitivity"])
 
 
-def test_text_explains_each_term_with_its_source() -> None:
+def test_every_term_is_explained_with_formula_inputs_and_source() -> None:
     result = CliRunner().invoke(predict, [*CALL, "--explain"])
-    assert "gemm" in result.output
-    assert "Korthikanti" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+    text = " ".join(result.output.split())
+    assert "Korthikanti 2022] with m=64, 4,096 tokens, 20 layers a stage, tp=4, 64 MiB a collective" in text
+    answer = json.loads(CliRunner().invoke(predict, [*CALL, "--explain", "--json"]).output)
+    assert answer["explained"]["step"].keys() == answer["breakdown"].keys()
+    assert answer["explained"]["memory"].keys() == answer["memory_bytes"].keys()
+    for kind in answer["explained"].values():
+        assert all(term["formula"] and term["inputs"] and term["source"] for term in kind.values())
+
+
+def test_a_faster_part_of_the_machine_is_an_input_too() -> None:
+    result = CliRunner().invoke(predict, [*CALL, "--json", "--sensitivity"])
+    effects = {e["input"]: e["step_frac"] for e in json.loads(result.output)["sensitivity"]}
+    assert -0.1 < effects["peak FLOP/s of the GPU"] < -0.04
+    assert effects["bandwidth inside a node"] < effects["bandwidth between nodes"] < 0
+    assert effects["latency of a hop"] > 0
 
 
 @pytest.mark.parametrize(

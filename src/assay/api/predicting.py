@@ -111,7 +111,13 @@ def predict_step(options: PredictOptions) -> Predicted:
     workload = _workload(options)
     layout = parse_layout(options.layout, gpus=built.gpus)
     shape = workload.model
-    layout.check(gpus=built.gpus, layers=shape.layers, heads=shape.heads, seq_len=workload.seq_len)
+    layout.check(
+        gpus=built.gpus,
+        layers=shape.layers,
+        heads=shape.heads,
+        experts=shape.experts,
+        seq_len=workload.seq_len,
+    )
     one = Situation(
         workload=workload,
         layout=layout,

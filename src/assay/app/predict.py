@@ -186,7 +186,7 @@ def step(
         write_prediction_page(done, html, lang=lang, answer=answer(done))
         click.echo(f"wrote {html}", err=True)
     if as_json:
-        click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
+        click.echo(json.dumps(answer(done, explain=explain), indent=1, ensure_ascii=False))
     else:
         show_prediction(done, explain=explain, sensitivity=sensitivity)
     return 0 if done.prediction.fits else 1

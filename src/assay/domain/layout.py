@@ -62,6 +62,11 @@ class Layout:
                 fix=f"take an ep × etp that does: {_near_divisors(inner, self.ep * self.etp)}",
             )
         group = self.dp * self.cp
+        if self.shard_ranks and self.sharding == "none":
+            raise InputError(
+                f"shard_ranks = {self.shard_ranks}, but sharding is none: there is nothing to share",
+                fix="leave shard_ranks out, or say sharding=zero1, zero2 or zero3",
+            )
         if self.shard_ranks < 0 or (self.shard_ranks and group % self.shard_ranks):
             raise InputError(
                 f"shard_ranks = {self.shard_ranks} does not divide dp × cp = {self.dp} × {self.cp} = {group}",
@@ -89,14 +94,26 @@ class Layout:
             )
         return global_batch // lot
 
-    def check(self, *, gpus: int, layers: int, heads: int, seq_len: int) -> None:
-        """Refuse a layout that does not multiply out on so many GPUs, or that cuts the model unevenly."""
+    def check(self, *, gpus: int, layers: int, heads: int, experts: int, seq_len: int) -> None:
+        """Refuse a layout that does not multiply out on so many GPUs, or that cuts the model unevenly.
+
+        Also one whose degrees would change nothing: `ep` and `etp` of a model without experts.
+        """
         if self.ranks != gpus:
             raise InputError(f"{self.product}, but the cluster has {gpus} GPUs", fix=_nearest(self, gpus))
         if heads % self.tp:
             raise InputError(
                 f"tp = {self.tp} does not divide {heads} attention heads",
                 fix=f"take a tp that does: {_near_divisors(heads, self.tp)}",
+            )
+        if not experts and self.ep * self.etp > 1:
+            raise InputError(
+                f"ep × etp = {self.ep} × {self.etp}, but the model has no experts", fix="leave ep and etp out"
+            )
+        if experts % self.ep:
+            raise InputError(
+                f"ep = {self.ep} does not divide {experts} experts",
+                fix=f"take an ep that does: {_near_divisors(experts, self.ep)}",
             )
         if layers < self.pp * self.vpp:
             raise InputError(

@@ -198,7 +198,11 @@ def smallest_change_that_fits(one: Situation) -> str | None:
         try:
             model = one.workload.model
             layout.check(
-                gpus=one.layout.ranks, layers=model.layers, heads=model.heads, seq_len=one.workload.seq_len
+                gpus=one.layout.ranks,
+                layers=model.layers,
+                heads=model.heads,
+                experts=model.experts,
+                seq_len=one.workload.seq_len,
             )
             if memory(columns([replace(one, layout=layout)])).fits[0]:
                 return words
