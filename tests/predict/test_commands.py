@@ -127,3 +127,31 @@ def test_validation_of_kernels_as_a_table() -> None:
     file = str(VALIDATION / "kernels" / "gemm_a100_sxm.csv.gz")
     output = CliRunner().invoke(kernels, [file]).output
     assert "gemm a100-sxm-80gb bf16" in output
+
+
+def test_what_a_run_waits_for_is_an_input() -> None:
+    moe = ["--cluster", "dgx-h100", "--nodes", "8", "--workload", "mixtral-8x7b", "--layout", "ep=8,pp=2"]
+    moe += ["--global-batch", "64"]
+
+    def step(*words: str) -> dict[str, float]:
+        answer = json.loads(CliRunner().invoke(predict, [*moe, *words, "--json"]).output)
+        return answer["breakdown"] | {"step": answer["step_time_s"]["value"]}
+
+    plain = step()
+    waits = step("--input-wait", "15 ms", "--checkpoint", "40 s", "--checkpoint-every", "200")
+    assert (waits["input"], waits["checkpoint"]) == (pytest.approx(0.015), pytest.approx(0.2))
+    assert waits["step"] > plain["step"] + 0.2
+    assert step("--imbalance", "1.5")["gemm"] > plain["gemm"]
+    assert step("--document", "1000")["attention"] < plain["attention"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--input-wait", "15"], "15.0 has no unit, time is wanted"),
+        (["--input-wait", "15 GB"], "time is wanted"),
+        (["--document", "1e6"], "documents of 1,000,000 tokens do not fit in sequences of 8,192"),
+    ],
+)
+def test_what_a_run_waits_for_needs_its_unit(words: list[str], said: str) -> None:
+    assert said in str(CliRunner().invoke(predict, [*CALL, *words]).exception)

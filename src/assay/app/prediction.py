@@ -157,7 +157,7 @@ def _show_terms(done: Predicted, *, explain: bool) -> None:
 def _show_memory(done: Predicted, *, explain: bool) -> None:
     from assay.predict.explain import MEMORY
     from assay.predict.explain_inputs import memory_inputs
-    from assay.units import show_bytes, show_capacity
+    from assay.units import show_capacity, show_GB
 
     p = done.prediction
     inputs = memory_inputs(p) if explain else {}
@@ -166,13 +166,13 @@ def _show_memory(done: Predicted, *, explain: bool) -> None:
     for name, size in p.memory_bytes.items():
         if not size:
             continue
-        click.echo(f"  {name:14s} {show_bytes(size):>10s}")
+        click.echo(f"  {name:14s} {show_GB(size):>10s}")
         if explain:
             _show_reason(MEMORY[name], inputs[name])
-    click.echo(f"  {'total':14s} {show_bytes(p.total_bytes):>10s}")
+    click.echo(f"  {'total':14s} {show_GB(p.total_bytes):>10s}")
     if not p.fits:
         name, most = max(p.memory_bytes.items(), key=lambda item: item[1])
-        click.echo(f"  the largest term is {name} with {show_bytes(most)}")
+        click.echo(f"  the largest term is {name} with {show_GB(most)}")
         click.echo(f"  fix: {done.fix}")
 
 

@@ -29,7 +29,8 @@ def step_inputs(p: Prediction) -> dict[str, str]:
         "host": f"stack {one.stack.id}, {layers:.4g} layers a stage",
         "tp": f"{many}, tp={layout.tp}, {activations} a collective",
         "cp": f"{many}, cp={layout.cp}, {model.kv_heads} heads of keys / tp",
-        "ep": f"{many}, ep={layout.ep}, {model.topk} of {model.experts} experts, {activations} a copy",
+        "ep": f"{many}, ep={layout.ep}, {model.topk} of {model.experts} experts, {activations} a copy, "
+        f"imbalance {one.workload.imbalance:g}",
         "pp": f"m={p.micro_batches}, vpp={layout.vpp}, {show_bytes(p.sent.send_bytes)} "
         f"in {show(p.stage.send_s, 's')}",
         "imbalance": f"m={p.micro_batches}, last stage {p.stage.last_frac:.3g} of an inner one's layers "

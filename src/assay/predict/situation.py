@@ -6,6 +6,7 @@ as arrays of shape (N,): the whole predictor works on columns, one situation is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from assay.domain.device import Gpu
 from assay.domain.layout import Layout
 from assay.domain.workload import Transformer, Workload
+from assay.errors import InputError
 from assay.predict.kernels import AttentionRates, GemmRates, attention_rates, gemm_rates
 from assay.predict.stack import Stack
 
@@ -102,7 +104,10 @@ _GENERATIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A step to predict. `frozen_bf16_layers_frac` of the layers stay in bf16 (nvfp4 recipes keep some)."""
+    """A step to predict. `bf16_layers_frac` of the layers stay in bf16 (nvfp4 recipes keep some).
+
+    `input_s` is what a step waits for data, `checkpoint_s` a step's share of a blocking checkpoint.
+    """
 
     workload: Workload
     layout: Layout
@@ -114,6 +119,13 @@ class Situation:
     grads_overlap: bool | None = None
     pp_overlap: bool | None = None
     cuda_graphs: bool | None = None
+    input_s: float = 0.0
+    checkpoint_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("input_s", "checkpoint_s"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"{name} = {getattr(self, name):g}; a time of at least 0 is wanted")
 
     @property
     def micro_batches(self) -> int:
@@ -158,6 +170,8 @@ class Columns:
     lora: Floats
     trained_parameters: Floats
     model_flop_per_token: Floats
+    input_s: Floats
+    checkpoint_s: Floats
     # the layout
     tp: Floats
     sp: Floats
@@ -352,6 +366,8 @@ def _rest(one: Situation) -> dict[str, float]:
         "flash": float(s.attention == "flash"),
         "flash1": float(s.attention == "flash1"),
         "bf16_layers_frac": one.bf16_layers_frac,
+        "input_s": one.input_s,
+        "checkpoint_s": one.checkpoint_s,
         "power_ratio": _power_ratio(gpu),
         "generation": _GENERATIONS.get(gpu.architecture, 1),
         "memory_Bps": gpu.memory_Bps,

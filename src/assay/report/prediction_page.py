@@ -18,7 +18,7 @@ from assay.report import charts
 from assay.report.charts import Words
 from assay.report.page import LANG, embedded, page_environment
 from assay.report.prediction_charts import Bar, Span, bars, timeline
-from assay.units import show, show_bytes, show_capacity
+from assay.units import show, show_capacity, show_GB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ def render_prediction(data: PredictionData, texts: Texts, *, answer_json: str | 
         days=p.days(data.tokens) if data.tokens else None,
         steps=_steps(p, texts),
         memory=_memory(p, texts),
-        total=show_bytes(p.total_bytes),
+        total=show_GB(p.total_bytes),
         capacity=show_capacity(p.capacity_bytes),
         largest=texts.label(f"memory.{max(p.memory_bytes.items(), key=lambda item: item[1])[0]}"),
         breakdown=breakdown_bars(p.breakdown_s, texts, prefix="step."),
@@ -95,7 +95,7 @@ def _memory(p: Prediction, texts: Texts) -> list[Term]:
             texts,
             "memory",
             name,
-            show_bytes(size),
+            show_GB(size),
             f"{size / p.capacity_bytes:.1%}",
             MEMORY[name],
             inputs[name],
@@ -138,7 +138,7 @@ def breakdown_bars(terms_s: Mapping[str, float], texts: Texts, *, prefix: str = 
 
 def _memory_bars(p: Prediction, texts: Texts) -> str:
     every = [
-        Bar(label=texts.label(f"memory.{name}"), value=size, text=show_bytes(size))
+        Bar(label=texts.label(f"memory.{name}"), value=size, text=show_GB(size))
         for name, size in p.memory_bytes.items()
         if size > 0
     ]
@@ -146,7 +146,7 @@ def _memory_bars(p: Prediction, texts: Texts) -> str:
         Bar(
             label=texts.label("prediction.total"),
             value=p.total_bytes,
-            text=show_bytes(p.total_bytes),
+            text=show_GB(p.total_bytes),
             total=True,
         )
     )
