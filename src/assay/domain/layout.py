@@ -123,10 +123,10 @@ class Layout:
             raise InputError(f"seq_len {seq_len} is not cut by cp = {self.cp} into 2·cp equal pieces")
 
 
-def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
-    """A layout from "tp=4,pp=4,vpp=5,cp=2"; dp fills the GPUs where it is not said.
+def said_degrees(text: str, *, where: str | None = None) -> dict[str, object]:
+    """What "tp=4,zero=3" says of a layout, by the names of its fields; aliases are accepted.
 
-    Raises `InputError` for an unknown key, a value of the wrong kind, or degrees that do not divide.
+    Raises `InputError` for an unknown key, one given twice, or a value of the wrong kind.
     """
     values: dict[str, object] = {}
     kinds: Mapping[str, type] = {entry.name: type(entry.default) for entry in fields(Layout)}
@@ -139,6 +139,15 @@ def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
         if key in values:
             raise InputError(f"{key} is given twice", where=where)
         values[key] = _value(key, value, kinds[key], where)
+    return values
+
+
+def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
+    """A layout from "tp=4,pp=4,vpp=5,cp=2"; dp fills the GPUs where it is not said.
+
+    Raises `InputError` as `said_degrees`, and for degrees that do not divide.
+    """
+    values = said_degrees(text, where=where)
     said = Layout(**(values | {"dp": 1, "ep": 1, "etp": 1, "shard_ranks": 0}))  # type: ignore[arg-type]
     if "dp" not in values:
         inner = said.tp * said.pp * said.cp

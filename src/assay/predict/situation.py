@@ -236,6 +236,11 @@ class Columns:
         return self.tp * self.pp * self.cp * self.dp
 
     @property
+    def own_tokens(self) -> NDArray[np.bool_]:
+        """Where each tensor rank has tokens of its own: sequence parallelism, or no tensor parallelism."""
+        return np.asarray((self.sp > 0) | (self.tp == 1))
+
+    @property
     def tokens(self) -> Floats:
         """Tokens of one micro-batch on one context-parallel rank."""
         return self.micro_batch * self.seq_len / self.cp

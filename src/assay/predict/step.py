@@ -163,7 +163,7 @@ def _distinct(c: Columns, network: Network) -> Floats:
 
     Of ep ranks a token meets ep·(1 − (1 − 1/ep)^topk), each expert being as likely as the next.
     """
-    island = network.nodes(c.ep, np.where(c.sp > 0, c.etp, c.tp)) == 1
+    island = network.nodes(c.ep, np.where(c.own_tokens, c.etp, c.tp)) == 1
     met = c.ep * (1 - (1 - 1 / c.ep) ** c.topk) / np.maximum(c.topk, 1)
     return np.where((c.ep_once_a_node > 0) & island & (c.moe_layers > 0), met, 1.0)
 
