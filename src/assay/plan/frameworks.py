@@ -47,6 +47,7 @@ _DEEPSPEED = Ability(
 
 _BY_FAMILY = {
     "megatron-deepspeed": _DEEPSPEED,
+    "megatron-deepspeed-2022": _DEEPSPEED,
     "deepspeed": _DEEPSPEED,
     "megatron": _MEGATRON,
     "nemo": _MEGATRON,

@@ -20,6 +20,9 @@ from assay.predict.situation import Columns
 
 Floats = NDArray[np.float64]
 
+#: Micro-batches whose gradients of the output head's weights may be deferred (NVIDIA's configurations).
+_DEFERRED = 50.0
+
 #: The terms of a step, in the order they are shown.
 TERMS = (
     "gemm",
@@ -121,6 +124,7 @@ class _OnePass:
     forward: Floats
     backward: Floats
     head: Floats
+    head_weight: Floats
     send: Floats
     send_bytes: Floats
 
@@ -132,7 +136,7 @@ def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
     full = c.full > 0
     moved = micro.tp + micro.cp + expert
     ran = work.kernels + moved
-    again = np.where(full, ran.forward, np.where(c.selective > 0, work.attention.forward, 0.0))
+    again = np.where(full, ran.forward - work.spared, np.where(c.selective > 0, work.attention.forward, 0.0))
     repeat = np.where(full, 1.0, 0.0)
     forward, backward = ran.forward, ran.backward + again
     gap_forward = _gap(forward, work.host.forward) + work.idle.forward
@@ -153,6 +157,7 @@ def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
         forward=forward + gap_forward,
         backward=backward + gap_backward,
         head=work.head,
+        head_weight=work.head_weight,
         send=micro.send,
         send_bytes=micro.send_bytes,
     )
@@ -178,12 +183,18 @@ def _pipeline(c: Columns, one: _OnePass, network: Network, physics: Physics) -> 
     terms["quantise"] = terms["quantise"] + m * c.amax_reduced * agree
     both = one.forward + one.backward
     inner_s, last_s = inner / c.layers * both, last / c.layers * both + one.head
-    busiest = np.where(alone, inner_s + one.head, np.maximum(inner_s, last_s))
-    terms["head"] = np.where(alone, m * one.head, 0.0)
-    terms["imbalance"] = np.where(alone, 0.0, m * (busiest - inner_s))
     sends = np.where(alone, 0.0, 2 * c.vpp * one.send)
     hidden = c.pp_overlap * (c.vpp > 1) > 0
-    terms["pp"] = m * sends * np.where(hidden, physics.tail, 1.0)
+    exposed = sends * np.where(hidden, physics.tail, 1.0)
+    # The last stage has one neighbour, so that it waits for half of the sends.
+    busiest = np.where(alone, inner_s + one.head, np.maximum(inner_s, last_s - exposed / 2))
+    terms["head"] = np.where(alone, m * one.head, 0.0)
+    imbalance = np.where(alone, 0.0, m * (busiest - inner_s))
+    # A stack that defers the head's weight gradients computes them while the other stages drain.
+    drain = (c.pp - 1) / c.vpp * inner / c.layers * one.backward
+    deferred = c.deferred_head * np.minimum(m, _DEFERRED) * one.head_weight
+    terms["imbalance"] = imbalance - np.minimum(imbalance, np.minimum(deferred, drain))
+    terms["pp"] = m * exposed
     terms["bubble"] = _bubble(c, inner_s, last_s, busiest, one.backward / np.maximum(both, 1e-12), sends)
     return terms
 
