@@ -40,7 +40,7 @@ _FLAGS = {"LL": 2.0, "LL128": 128 / 120, "SIMPLE": 1.0}
 
 
 #: Families of terms that run at the same time: of links inside a node and NICs the slower carries the time.
-CARRIERS = (("wire", "copy", "fill"), ("net",))
+CARRIERS = (("wire", "copy", "fill", "pack"), ("net",))
 
 
 def carrier(name: str) -> int | None:
@@ -85,9 +85,12 @@ def terms(q: Question) -> dict[str, Floats]:
     net = _outside_s(q, n)
     sharp = q.algorithm in ("NVLS", "COLLNET_DIRECT", "COLLNET_CHAIN")
     found[f"wire/{_engine(q)}/{_kind(g)}"] = wire
-    if g.link == "nvlink":
-        found["copy"] = copied
-    found[f"fill/{_engine(q)}"] = chunk
+    if q.protocol == "LL":
+        found["pack"] = q.bytes / n / (g.nccl.channels * g.clock_Hz)
+    else:
+        found[f"fill/{_engine(q)}"] = chunk
+        if g.link == "nvlink":
+            found[f"copy/{_engine(q)}"] = copied
     if g.transport is not None:
         many = q.nodes > 1
         found[f"net-start/{_way(g)}"] = np.where(many, 1.0, 0.0)
@@ -249,7 +252,7 @@ def _exchange(q: Question) -> dict[str, Floats]:
         f"wire/P2P/{_kind(g)}": wire,
     }
     if g.link == "nvlink":
-        found["copy"] = np.full_like(n, 0.0) if pair else each / g.memory_Bps
+        found[f"copy/P2P/{_kind(g)}"] = np.full_like(n, 0.0) if pair else each / g.memory_Bps
     if g.transport is not None:
         found["net-peer"] = far
         found[f"net-start/{_way(g)}"] = np.where(far > 0, 1.0, 0.0)

@@ -130,7 +130,7 @@ def _choice(
     return [(c.algorithm, c.protocol, float(c.GBps[0]) * 1e9) for c in found], np.argmin(times, axis=0)
 
 
-_LINK_WORDS = {"net": "nic", "net-fill": "nic", "copy": "gpu"}
+_LINK_WORDS = {"net": "nic", "net-fill": "nic", "copy": "gpu", "pack": "gpu"}
 
 
 def _priced(question: Question, parameters: Parameters) -> tuple[Floats, Words, set[str]]:

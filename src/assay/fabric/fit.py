@@ -19,6 +19,7 @@ from assay.fabric.parameters import (
     LARGE_BYTES,
     PRIOR,
     SMALL_BYTES,
+    USUAL_WIRE,
     Parameters,
     class_name,
     family,
@@ -32,18 +33,18 @@ from assay.fabric.published import PublishedRow
 Floats = NDArray[np.float64]
 
 _ROUNDS = 16
-#: What links usually reach, as the inverse: 370 of 450 GB/s over NVLink (NVIDIA/nccl-tests#212), NICs all.
-_USUAL = {"wire": 450 / 370, "net": 1.0}
+#: What links usually reach, as the inverse; NICs all.
+_USUAL = {"wire": USUAL_WIRE, "net": 1.0}
 #: Relative errors beyond this count less and less.
 _OUTLIER_FRAC = 0.25
 #: Rows of one source together weigh as this power of their number, so that long tables do not drown curves.
 _SOURCE_POWER = 0.5
 #: How firmly a member is held to its family, in rows: latencies firmly, as few rows tell them apart.
-_FAMILY_TRUST = {"launch": 20.0, "hop": 10.0, "net-hop": 50.0, "net-start/rdma": 10.0, "net-start": 1.0}
+_FAMILY_TRUST = {"launch": 20.0, "hop": 10.0, "net-hop": 50.0, "net-start/rdma": 10.0, "net-start": 1.0, "wire/LL128": 10.0}
 _OTHER_TRUST = 0.5
 #: How firmly a family is held to NCCL's own figures, in rows: hops of the network most of all, as a curve of
 #: one size of cluster cannot tell them from the start.
-_PRIOR_TRUST = {"hop": 10.0, "net-hop": 50.0}
+_PRIOR_TRUST = {"hop": 10.0, "wire": 5.0, "wire/host": 100.0, "net-hop": 50.0}
 #: Beyond this deviation from the family the pull no longer grows.
 _FAMILY_FRAC = 0.3
 
@@ -212,12 +213,17 @@ def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> t
             if names[at] in PRIOR:
                 row = np.zeros(len(names))
                 row[at] = 1 / PRIOR[names[at]]
-                tie(row, 1.0, _PRIOR_TRUST.get(family(names[at]), _OTHER_TRUST))
+                tie(row, 1.0, _prior_trust(names[at]))
     return np.array(rows), np.array(wanted), np.array(firm)
 
 
 def _family_trust(name: str) -> float:
     return _FAMILY_TRUST.get(stem(name), _FAMILY_TRUST.get(family(name), _OTHER_TRUST))
+
+
+def _prior_trust(name: str) -> float:
+    measured = f"{family(name)}/{name.rpartition('/')[2]}"
+    return _PRIOR_TRUST.get(measured, _PRIOR_TRUST.get(family(name), _OTHER_TRUST))
 
 
 def nonnegative(matrix: Floats, goal: Floats, start: NDArray[np.bool_] | None = None) -> Floats:
