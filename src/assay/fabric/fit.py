@@ -33,14 +33,22 @@ from assay.fabric.published import PublishedRow
 Floats = NDArray[np.float64]
 
 _ROUNDS = 16
-#: What links usually reach, as the inverse; NICs all.
-_USUAL = {"wire": USUAL_WIRE, "net": 1.0}
+#: What links usually reach, as the inverse; NICs all; hops as NCCL has them.
+_USUAL = {"wire": USUAL_WIRE, "crowd": 31 / 18.7, "net": 1.0, "hop": 1.0}
 #: Relative errors beyond this count less and less.
 _OUTLIER_FRAC = 0.25
 #: Rows of one source together weigh as this power of their number, so that long tables do not drown curves.
 _SOURCE_POWER = 0.5
 #: How firmly a member is held to its family, in rows: latencies firmly, as few rows tell them apart.
-_FAMILY_TRUST = {"launch": 20.0, "hop": 10.0, "net-hop": 50.0, "net-start/rdma": 10.0, "net-start": 1.0, "wire/LL128": 10.0}
+_FAMILY_TRUST = {
+    "launch": 20.0,
+    "hop": 10.0,
+    "net-hop": 50.0,
+    "net-start/rdma": 10.0,
+    "net-start": 1.0,
+    "net-fill": 3.0,
+    "wire/LL128": 10.0,
+}
 _OTHER_TRUST = 0.5
 #: How firmly a family is held to NCCL's own figures, in rows: hops of the network most of all, as a curve of
 #: one size of cluster cannot tell them from the start.
@@ -188,7 +196,8 @@ def _solve(rows: Floats, weight: Floats, names: Sequence[str]) -> Floats:
 def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> tuple[Floats, Floats, Floats]:
     """Rows that draw members to their family and families to their prior, what they want, and how firmly.
 
-    A family's unit is the median of its members: its own value would let it grow to make deviations small.
+    A family's unit is the median of its members: its own value would let it grow to make deviations small. A
+    part that nothing hides has a unit of its own, the whole.
     """
     index = {name: at for at, name in enumerate(names)}
     members: dict[int, list[int]] = defaultdict(list)
@@ -204,7 +213,8 @@ def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> t
 
     for over, own in members.items():
         others = [at for at in own if at != over]
-        unit = max(float(np.median(values[others or own])), 1e-3 / scale[over])
+        least_unit = 1.0 if family(names[over]) == "net-fill" else 1e-3 / scale[over]
+        unit = max(float(np.median(values[others or own])), least_unit)
         for at in others:
             row = np.zeros(len(names))
             row[at], row[over] = 1 / unit, -1 / unit
