@@ -264,6 +264,7 @@ def _exchange(q: Question) -> dict[str, Floats]:
         "start/P2P": np.where(small, 0.0, 1.0),
         "peer": near,
         f"wire/P2P/{_kind(g)}": wire,
+        "fill/P2P": np.minimum(near * each, CHUNK_BYTES * g.nccl.channels) / g.link_Bps,
     }
     if not pair and _crowding(g, q.per_node) > 1:
         found["crowd/P2P"] = wire * _crowding(g, q.per_node)

@@ -39,7 +39,8 @@ _USUAL = {"wire": USUAL_WIRE, "crowd": 31 / 18.7, "net": 1.0, "hop": 1.0}
 _OUTLIER_FRAC = 0.25
 #: Rows of one source together weigh as this power of their number, so that long tables do not drown curves.
 _SOURCE_POWER = 0.5
-#: How firmly a member is held to its family, in rows: latencies firmly, as few rows tell them apart.
+#: How firmly a member is held to its family, in rows: latencies firmly, as few rows tell them apart; what
+#: differs between software stacks hardly, and one protocol's flags are the same on all links.
 _FAMILY_TRUST = {
     "launch": 20.0,
     "hop": 10.0,
@@ -50,8 +51,8 @@ _FAMILY_TRUST = {
     "wire/LL128": 10.0,
 }
 _OTHER_TRUST = 0.5
-#: How firmly a family is held to NCCL's own figures, in rows: hops of the network most of all, as a curve of
-#: one size of cluster cannot tell them from the start.
+#: How firmly a prior is held, in rows: hops of the network most of all, as a curve of one size of cluster
+#: cannot tell them from the start; PCIe through the host as a measurement of its own.
 _PRIOR_TRUST = {"hop": 10.0, "wire": 5.0, "wire/host": 100.0, "net-hop": 50.0}
 #: Beyond this deviation from the family the pull no longer grows.
 _FAMILY_FRAC = 0.3
@@ -224,7 +225,7 @@ def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> t
                 row = np.zeros(len(names))
                 row[at] = 1 / PRIOR[names[at]]
                 tie(row, 1.0, _prior_trust(names[at]))
-    return np.array(rows), np.array(wanted), np.array(firm)
+    return np.array(rows).reshape(-1, len(names)), np.array(wanted), np.array(firm)
 
 
 def _family_trust(name: str) -> float:
