@@ -246,6 +246,11 @@ def _net_fill_s(q: Question) -> Floats:
     return np.where(q.nodes > 1, np.minimum(q.bytes, step) / nics, 0.0)
 
 
+def _p2p_chunk_bytes(g: Ground) -> float:
+    """NCCL_P2P_NVL_CHUNKSIZE and NCCL_P2P_PCI_CHUNKSIZE."""
+    return CHUNK_BYTES if g.link in ("nvlink", "xgmi") else CHUNK_BYTES / 4
+
+
 def _exchange(q: Question) -> dict[str, Floats]:
     """All-to-all and send/receive: every peer is its own message; the own block is copied."""
     g, n = q.ground, q.nodes * q.per_node
@@ -264,7 +269,7 @@ def _exchange(q: Question) -> dict[str, Floats]:
         "start/P2P": np.where(small, 0.0, 1.0),
         "peer": near,
         f"wire/P2P/{_kind(g)}": wire,
-        "fill/P2P": np.minimum(near * each, CHUNK_BYTES * g.nccl.channels) / g.link_Bps,
+        "fill/P2P": np.minimum(near * each, _p2p_chunk_bytes(g) * g.nccl.channels) / g.link_Bps,
     }
     if not pair and _crowding(g, q.per_node) > 1:
         found["crowd/P2P"] = wire * _crowding(g, q.per_node)
