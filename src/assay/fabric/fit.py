@@ -197,8 +197,8 @@ def _solve(rows: Floats, weight: Floats, names: Sequence[str]) -> Floats:
 def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> tuple[Floats, Floats, Floats]:
     """Rows that draw members to their family and families to their prior, what they want, and how firmly.
 
-    A family's unit is the median of its members: its own value would let it grow to make deviations small. A
-    part that nothing hides has a unit of its own, the whole.
+    The unit of a deviation is the geometric mean of both, so that half as much is as far off as twice as much.
+    A part that nothing hides has a unit of its own, the whole.
     """
     index = {name: at for at, name in enumerate(names)}
     members: dict[int, list[int]] = defaultdict(list)
@@ -215,8 +215,8 @@ def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> t
     for over, own in members.items():
         others = [at for at in own if at != over]
         least_unit = 1.0 if family(names[over]) == "net-fill" else 1e-3 / scale[over]
-        unit = max(float(np.median(values[others or own])), least_unit)
         for at in others:
+            unit = max(float(np.sqrt(values[at] * values[over])), least_unit)
             row = np.zeros(len(names))
             row[at], row[over] = 1 / unit, -1 / unit
             tie(row, 0.0, _family_trust(names[at]))
