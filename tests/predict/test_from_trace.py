@@ -126,7 +126,7 @@ def test_a_collective_without_its_size_is_an_error_with_the_fix():
 def test_a_trace_without_collectives_tells_nothing_of_more_ranks():
     lonely = traced([(0, 1)], [], 1.0)
     assert predict_from_trace(lonely, h100_network(), node_ranks=8, nodes=1).step_time_s.value == 1.0
-    with pytest.raises(InputError, match="holds no collective.*16 ranks exchange"):
+    with pytest.raises(InputError, match=r"holds no collective.*16 ranks exchange"):
         predict_from_trace(lonely, h100_network(), node_ranks=8, nodes=2)
 
 

@@ -12,6 +12,7 @@ from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe
 from assay.domain.subject import CLUSTER, Subject
 from assay.predict.local import Reduction, Work, gradient_terms, predict_training, training_steps
+from assay.predict.local_notes import step_notes
 
 WORK = Work(layers=2, hidden=256, vocabulary=4096, sequence=128, tokens=512)
 #: Seconds of each part of that work.
@@ -130,3 +131,18 @@ def test_a_wire_hides_the_first_bucket_behind_the_backward_pass_and_not_the_last
     head_bytes = 4.0 * WORK.vocabulary * WORK.hidden
     rest_s = idle.time_s(4.0 * WORK.parameters - head_bytes)
     assert gradient_terms(WORK, PARTS, idle)["waiting"] == pytest.approx(rest_s)
+
+
+def test_notes_hold_computing_and_gradients_beside_what_was_measured_of_them():
+    recipe = MODEL | {"statistic": "median", "ranks": 2}
+    exposed = reading("training.exposed_communication", 0.25, "1", **recipe)
+    alone, computing, gradients = (
+        dict(note.values) | {"code": note.code} for note in step_notes([*run(), exposed])
+    )
+    assert (alone["code"], alone["ranks"], alone["measured_s"]) == ("note.step_computing", 1, 1.0)
+    assert (computing["ranks"], computing["measured_s"]) == (2, 0.75)
+    assert computing["predicted_s"] == pytest.approx(sum(PARTS.values()))
+    assert computing["linear_s"] == PARTS["linear"]
+    assert (gradients["code"], gradients["measured_s"]) == ("note.step_gradients", 0.25)
+    told_s = sum(gradients[name] for name in ("buckets_s", "reducing_s", "waiting_s"))
+    assert gradients["predicted_s"] == pytest.approx(told_s)

@@ -68,6 +68,10 @@ _AMOUNT: Mapping[str, Callable[[Work], float]] = {
 }
 
 
+#: The terms of a step that one rank has too.
+COMPUTING = tuple(_AMOUNT)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
     """What summing gradients costs: seconds at each size measured, ascending.
