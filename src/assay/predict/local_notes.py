@@ -1,4 +1,4 @@
-"""Where the training benchmark's predicted and measured times differ: computing and gradients, term by term."""
+"""Where the training benchmark's predicted and measured times differ, term by term."""
 
 from __future__ import annotations
 
