@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.codec.text_file import read_lines
 from assay.domain.fact import Fact
-from assay.errors import InputError
 from assay.formats.slurm_topology import parse_slurm_topology
 from assay.measure.crew import Seat
 from assay.measure.launchers.ssh import read_hosts
@@ -37,16 +37,25 @@ def find_leaves(
     topology: Path | None = None,
     facts: Iterable[Fact] = (),
 ) -> Leaves:
-    """The first that tells of any of these nodes: hosts file, topology.conf, facts; else blocks."""
+    """The first that tells of any of these nodes: hosts file, topology.conf, facts; else blocks.
+
+    A run that goes on keeps its blocks, also where some of its nodes are gone.
+    """
     nodes = tuple(dict.fromkeys(seat.host for seat in seats))
+    facts = tuple(facts)
     for told, source in (
         (_by_hosts(seats, hosts), str(hosts)),
         (_by_topology(topology), str(topology)),
-        (_by_facts(facts), "inventory"),
+        (_by_facts(facts, "leaf"), "inventory"),
     ):
         if of := {node: told[node] for node in nodes if node in told}:
             return Leaves(of=of, source=source)
-    return Leaves(of=_blocks(nodes), source="blocks of consecutive nodes: no leaf is on record", known=False)
+    before = _by_facts(facts, "group.block")
+    return Leaves(
+        of={node: before[node] for node in nodes if node in before} or _blocks(nodes),
+        source="blocks of consecutive nodes: no leaf is on record",
+        known=False,
+    )
 
 
 def _by_hosts(seats: Iterable[Seat], path: Path | None) -> dict[str, str]:
@@ -60,20 +69,16 @@ def _by_hosts(seats: Iterable[Seat], path: Path | None) -> dict[str, str]:
 def _by_topology(path: Path | None) -> dict[str, str]:
     if path is None:
         return {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(f"cannot read the topology: {fault}", where=str(path)) from None
-    cabling = parse_slurm_topology(lines, str(path))
+    cabling = parse_slurm_topology(read_lines(path), str(path))
     nodes = {device.name for device in cabling.devices if device.adapter}
     return {cable.a: cable.b for cable in cabling.cables if cable.a in nodes}
 
 
-def _by_facts(facts: Iterable[Fact]) -> dict[str, str]:
+def _by_facts(facts: Iterable[Fact], key: str) -> dict[str, str]:
     return {
         fact.subject.name: str(fact.value)
         for fact in facts
-        if fact.key == "leaf" and fact.subject.kind == "node" and fact.value is not None
+        if fact.key == key and fact.subject.kind == "node" and fact.value is not None
     }
 
 

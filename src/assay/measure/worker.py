@@ -23,7 +23,7 @@ from assay.errors import AssayError, MeasurementError
 from assay.measure.context import Context
 from assay.measure.registry import Benchmark, find
 from assay.measure.sockets import record_retransmits
-from assay.measure.transport import Witness
+from assay.measure.transport import Witness, proof_needed
 from assay.store.append import LineFile, SampleFile
 
 _PR_SET_PDEATHSIG = 1
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
         context.lines.append(
             {"type": "header", "schema_version": 1, "run": context.run, "rank": context.number}
         )
-    context.event("worker_started", pid=os.getpid(), host=context.host)
+    context.event("worker_started", pid=os.getpid(), host=context.host, proof=proof_needed(context))
     benchmark = find(context.benchmark)
     if not context.on_gpu:
         keep_memory()
@@ -52,12 +52,13 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
         _join(context, spec)
     except (RuntimeError, ImportError, OSError, ValueError) as error:
         return _fail(context, benchmark, f"the ranks did not find each other: {_first_line(error)}")
-    several = len(set(context.hosts)) > 1
-    witness = Witness(context) if several or (context.on_gpu and context.world > 1) else None
+    witness = Witness(context) if context.world > 1 else None
     code = _run(context, benchmark)
     if witness:
         witness.record()
-    if several:
+    if code == 0:
+        context.event("worker_done")
+    if len(set(context.hosts)) > 1:
         record_retransmits(context, dict(zip(spec["addresses"], context.hosts, strict=True)))
     _leave(context, code)
     context.lines.sync()
@@ -73,7 +74,6 @@ def _run(context: Context, benchmark: Benchmark) -> int:
     except Exception as error:  # noqa: BLE001 - the per-job boundary: one failed benchmark must not end the run
         traceback.print_exc()
         return _fail(context, benchmark, f"{type(error).__name__}: {_first_line(error)}")
-    context.event("worker_done")
     return 0
 
 

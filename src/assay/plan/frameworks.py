@@ -39,6 +39,7 @@ _DEEPSPEED = Ability(shardings_with_pp=("none", "zero1"), schedules=("1f1b",), p
 
 _BY_FAMILY = {
     "megatron-deepspeed": _DEEPSPEED,
+    "megatron-deepspeed-2022": _DEEPSPEED,
     "deepspeed": _DEEPSPEED,
     "megatron": _MEGATRON,
     "nemo": _MEGATRON,

@@ -118,8 +118,10 @@ def _measure(context: Context, shape: Shape, groups: list[list[int]]) -> float:
     size = len(groups[0])
     run = None if mine is None else _Run(context, shape, size, process_groups[mine])
     context.barrier()
-    if run:
+    if run and mine is not None:
         run.train()
+        hosts = [context.hosts[rank] for rank in groups[mine]]
+        context.called("all_reduce", run.gradient_bytes, count=run.steps_together, hosts=hosts)
     context.require_everywhere(run is None or run.learned(), "the loss on a repeated batch did not fall")
     prints = [p for (p,) in context.gather([run.fingerprint() if run else 0.0])]
     alike = mine is None or all(prints[r] == prints[context.rank] for r in groups[mine])
@@ -174,6 +176,8 @@ class _Run:
         text = torch.randint(shape.vocabulary, (batch, shape.sequence + 1), generator=generator)
         self._tokens, self._targets = (part.to(context.device) for part in (text[:, :-1], text[:, 1:]))
         self._losses: list[Any] = []
+        self.gradient_bytes = sum(p.numel() * p.element_size() for p in self._module.parameters())
+        self.steps_together = 0
         self.without_s: array[float] | None = None
 
     def train(self) -> None:
@@ -186,6 +190,7 @@ class _Run:
         cpu, wall = time.process_time(), time.perf_counter()
         self.step_s = self._steps(self._context.settings["steps"])
         self.cpu_share_frac = (time.process_time() - cpu) / (time.perf_counter() - wall)
+        self.steps_together = len(self._losses)
 
     def train_without_communication(self) -> None:
         """Half as many steps in which each rank keeps its gradients to itself; the ranks drift apart."""
