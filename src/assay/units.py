@@ -245,6 +245,17 @@ def show_bytes(value: float) -> str:
     return f"{value:g} B"
 
 
+def show_GB(value: float) -> str:
+    """An amount of memory in the one unit of a column that adds up: `45.21 GB`."""
+    return f"{value / 1e9:,.2f} GB"
+
+
+def show_capacity(value: float) -> str:
+    """A memory's size beside amounts in GB: `85.90 GB (80 GiB)`."""
+    binary = show_bytes(value)
+    return f"{show_GB(value)} ({binary})" if "iB" in binary else show_GB(value)
+
+
 def _show_time(value: float, digits: int) -> str:
     magnitude = abs(value)
     if magnitude >= 172800:

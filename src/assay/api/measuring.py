@@ -211,7 +211,8 @@ class Session:
         load, cores = os.getloadavg()[0], float(len(os.sched_getaffinity(0)))
         task = with_patience(self._with_leaves(task), load=load, cores=cores)
         if self._budget.left_s < task.deadline_s:
-            task = dataclasses.replace(task, deadline_s=max(1.0, self._budget.left_s))
+            reason = f"the budget of {show(self._budget.limit_s, 's')} was used up while it ran"
+            task = dataclasses.replace(task, deadline_s=max(1.0, self._budget.left_s), cut_by=reason)
         outcome = self._agent.run_task(task)
         self._budget.note(task, outcome.seconds)
         if self._watcher:

@@ -43,15 +43,22 @@ def training(
 
 @click.command()
 @_FILES
+@click.option(
+    "--cross",
+    type=click.Choice(["source"]),
+    help="Predict each device from the tables of the others (about a minute for all).",
+)
 @click.option("--rows", is_flag=True, help="Show every row, not only the groups.")
 @page_options
 @json_option
-def kernels(files: tuple[Path, ...], rows: bool, html: Path | None, lang: str, as_json: bool) -> int:
+def kernels(
+    files: tuple[Path, ...], cross: str | None, rows: bool, html: Path | None, lang: str, as_json: bool
+) -> int:
     """Predicted against measured times of matrix products and attention (CSV, also .gz)."""
     from assay.api.validating import validate_kernel_files
 
-    with waiting("predicting the kernels"):
-        result = validate_kernel_files(files)
+    with waiting("predicting the kernels" if cross is None else "fitting, and predicting the kernels"):
+        result = validate_kernel_files(files, cross=cross is not None)
     print_validation(result, command="validate kernels", rows=rows, as_json=as_json, html=html, lang=lang)
     return 0
 
