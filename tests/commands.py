@@ -16,6 +16,7 @@ from typing import Any
 from unittest import mock
 
 from assay.app.cli import main
+from assay.errors import EXIT_STOPPED
 
 SAMPLES = Path(__file__).parent / "formats" / "data"
 
@@ -56,6 +57,8 @@ def assay(*words: object, cwd: Path | None = None) -> Ended:
         finally:
             signal.signal(signal.SIGTERM, terminate)
             gc.enable()  # `judge` does without it
+    if code == EXIT_STOPPED:
+        raise KeyboardInterrupt  # it was meant for the tests
     assert isinstance(code, int)
     return Ended(code, out.getvalue(), err.getvalue())
 

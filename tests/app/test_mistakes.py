@@ -82,11 +82,12 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize("kind", CONTENTS)
-@pytest.mark.parametrize("line", READERS)
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    # An empty ledger is one in which nothing is written yet.
+    [(line, kind) for line in READERS for kind in CONTENTS if kind != "empty" or "--ledger {}" not in line],
+)
 def test_another_kind_of_file_is_refused_by_its_name(tmp_path, place, line, kind):
-    if kind == "empty" and "--ledger {}" in line:
-        pytest.skip("optional: an empty ledger is one in which nothing is written yet")
     for name in ("given", "given.yaml"):
         (tmp_path / name).write_bytes(CONTENTS[kind])
     ended = assay(*words(line, place, "given"), cwd=tmp_path)
