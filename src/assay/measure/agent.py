@@ -20,6 +20,7 @@ from assay.catalog.quantities import quantity
 from assay.measure.crew import Crew, Fate, Seat
 from assay.measure.registry import Benchmark
 from assay.measure.suites import Suite
+from assay.measure.worker import UNFIT
 from assay.store.append import LineFile
 
 #: After one worker has died, the others get this long to notice by themselves; a collective over Gloo
@@ -281,8 +282,11 @@ def _any_runs(fates: Mapping[int, Fate]) -> bool:
 
 
 def _lost(fates: Mapping[int, Fate]) -> tuple[int, ...]:
-    """Ranks out of reach, or that a signal ended. Gloo aborts innocent ranks: an abort counts when alone."""
-    gone = tuple(rank for rank, fate in fates.items() if fate.gone)
+    """Ranks out of reach, without torch, or that a signal ended.
+
+    Gloo aborts innocent ranks: an abort counts when alone.
+    """
+    gone = tuple(rank for rank, fate in fates.items() if fate.gone or fate.code == UNFIT)
     signals = {rank: -fate.code for rank, fate in fates.items() if fate.code is not None and fate.code < 0}
     others = tuple(rank for rank, number in signals.items() if number != signal.SIGABRT)
     return gone + others or tuple(signals)
@@ -294,6 +298,8 @@ def _epitaph(fate: Fate, task: Task) -> str:
         return f"was stopped by a signal for {STOPPED_S:g} s or until the deadline"
     if fate.code is None:
         return fate.gone or f"did not end within {task.deadline_s:g} s and was stopped"
+    if fate.code == UNFIT:
+        return "cannot load torch; the log of the benchmark there says why"
     return (
         f"killed by {signal.Signals(-fate.code).name}"
         if fate.code < 0

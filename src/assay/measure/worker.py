@@ -27,6 +27,8 @@ from assay.measure.transport import Witness
 from assay.store.append import LineFile, SampleFile
 
 _PR_SET_PDEATHSIG = 1
+#: Exit code of a rank that cannot take part in anything: it has no torch that can be loaded.
+UNFIT = 4
 
 
 def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
@@ -45,8 +47,13 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
     context.event("worker_started", pid=os.getpid(), host=context.host)
     benchmark = find(context.benchmark)
     try:
+        import torch  # noqa: F401 - whether it can be loaded
+    except (ImportError, OSError) as error:
+        _fail(context, benchmark, f"{context.host} cannot load torch: {_first_line(error)}")
+        return UNFIT
+    try:
         _join(context, spec)
-    except (RuntimeError, ImportError, OSError, ValueError) as error:
+    except (RuntimeError, OSError, ValueError) as error:
         return _fail(context, benchmark, f"the ranks did not find each other: {_first_line(error)}")
     several = len(set(context.hosts)) > 1
     witness = Witness(context) if several or (context.on_gpu and context.world > 1) else None
