@@ -282,11 +282,11 @@ def _any_runs(fates: Mapping[int, Fate]) -> bool:
 
 
 def _lost(fates: Mapping[int, Fate]) -> tuple[int, ...]:
-    """Ranks out of reach, without torch, or that a signal ended.
+    """Ranks out of reach, that can take part in nothing, or that a signal ended.
 
     Gloo aborts innocent ranks: an abort counts when alone.
     """
-    gone = tuple(rank for rank, fate in fates.items() if fate.gone or fate.code == UNFIT)
+    gone = tuple(rank for rank, fate in fates.items() if fate.gone or fate.code in UNFIT)
     signals = {rank: -fate.code for rank, fate in fates.items() if fate.code is not None and fate.code < 0}
     others = tuple(rank for rank, number in signals.items() if number != signal.SIGABRT)
     return gone + others or tuple(signals)
@@ -298,8 +298,8 @@ def _epitaph(fate: Fate, task: Task) -> str:
         return f"was stopped by a signal for {STOPPED_S:g} s or until the deadline"
     if fate.code is None:
         return fate.gone or f"did not end within {task.deadline_s:g} s and was stopped"
-    if fate.code == UNFIT:
-        return "cannot load torch; the log of the benchmark there says why"
+    if fate.code in UNFIT:
+        return UNFIT[fate.code]
     return (
         f"killed by {signal.Signals(-fate.code).name}"
         if fate.code < 0
