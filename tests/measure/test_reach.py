@@ -13,7 +13,6 @@ from assay.errors import EnvironmentLackError
 from assay.measure.channel import Channel, Inbox
 from assay.measure.reach import Listener, unreachable
 
-
 # A lead's sockets end with its process, so that a last word is never lost by a reset.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"

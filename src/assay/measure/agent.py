@@ -118,7 +118,7 @@ class Agent:
     def run_task(self, task: Task) -> Outcome:
         """Start the workers of one task, watch them, and record what became of them."""
         self.note_absences()
-        began = self.clock()
+        began = time.monotonic()
         self._event("task_started", task)
         try:
             self.crew.start(self._spec(task))
@@ -220,12 +220,15 @@ class Agent:
         }
 
     def _watch(self, task: Task, began: float) -> tuple[Outcome, Mapping[int, Fate]]:
-        """Wait until all have ended, one has died or been stopped and the grace is over, or the deadline."""
+        """Wait until all have ended, one has died or been stopped and the grace is over, or the deadline.
+
+        By the monotonic clock: whoever sets the other one meanwhile makes nobody late.
+        """
         deadline = began + task.deadline_s
         died_at = stopped_at = math.inf
         lost: tuple[int, ...] = ()
         while _any_runs(fates := self.crew.fates()):
-            now = self.clock()
+            now = time.monotonic()
             if died_at == math.inf and (lost := _lost(fates)):
                 died_at = now
             stopped_at = min(stopped_at, now) if any(fate.stopped for fate in fates.values()) else math.inf
@@ -239,7 +242,7 @@ class Agent:
         failed = (rank for rank, fate in fates.items() if fate.code not in (0, None) and rank not in lost)
         outcome = Outcome(
             task=task,
-            seconds=self.clock() - began,
+            seconds=time.monotonic() - began,
             lost=lost,
             late=() if lost else stopped or running,
             failed=tuple(failed),
