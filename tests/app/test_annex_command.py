@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commands import assay
+from commands import assay, assay_process
 
 PROMISES = Path(__file__).parents[2] / "examples" / "promises.yaml"
 
@@ -25,12 +25,24 @@ def test_an_annex_is_written_and_a_real_run_is_held_against_it(measured, tmp_pat
     assert found.code == 3
 
 
+def test_a_run_is_judged_again_by_what_was_signed(measured, tmp_path):
+    file = tmp_path / "annex.md"
+    assert assay("annex", "--profile", "h100-sxm", "--claims", PROMISES, "--out", file).code == 0
+    again = assay("judge", measured, "--annex", file, "--json").json
+    assert again["profile"] == "h100-sxm"
+    claimed = {c["id"]: c["claimed"] and c["claimed"]["value"] for c in again["criteria"]}
+    assert claimed["gemm-bf16"] == 989e12
+    both = assay("judge", measured, "--annex", file, "--profile", "self")
+    assert both.code == 2
+    assert "leave --profile and --claims out" in both.told
+
+
 def test_a_whole_run_is_ok_and_a_file_that_is_no_annex_is_an_error(measured):
     assert assay("verify", measured).code == 0
     ended = assay("verify", measured, "--annex", PROMISES)
     assert ended.code == 2
-    assert "no terms in this file" in ended.err
-    assert "Traceback" not in ended.err
+    assert "no terms in this file" in ended.told
+    assert "Traceback" not in ended.told
 
 
 def test_a_profile_that_physics_forbids_cannot_be_signed(tmp_path):
@@ -42,7 +54,7 @@ def test_a_profile_that_physics_forbids_cannot_be_signed(tmp_path):
     )
     ended = assay("annex", "--profile", profile, "--claims", PROMISES)
     assert ended.code == 2
-    assert "fix" in ended.err
+    assert "fix" in ended.told
 
 
 def test_a_run_records_the_annex_that_it_was_made_under(tmp_path):
@@ -51,7 +63,7 @@ def test_a_run_records_the_annex_that_it_was_made_under(tmp_path):
         words = ("--profile", "self", "--claims", PROMISES, "--restarts", restarts, "--out", file, "--json")
         assert assay("annex", *words).code == 0
     run = tmp_path / "run"
-    made = assay(
+    made = assay_process(
         "qualify", "--suite", "quick", "--only", "bitwise", "--annex", files[0], "--out", run, "--json"
     )
     assert made.json["profile"] == "self"
@@ -67,4 +79,4 @@ def test_a_run_records_the_annex_that_it_was_made_under(tmp_path):
     assert "another annex" in assay("verify", run, "--annex", files[1]).out
     twice = assay("qualify", "--annex", files[0], "--profile", "self")
     assert twice.code == 2
-    assert "leave --profile and --claims out" in twice.err
+    assert "leave --profile and --claims out" in twice.told

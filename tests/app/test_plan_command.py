@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from commands import assay
 from rich.cells import cell_len
 
 from assay.api.sweeping import do_piece
@@ -18,6 +17,7 @@ from assay.app.plan import COMMANDS, plan
 from assay.codec.sweep import load_sweep
 from assay.errors import AssayError
 from assay.plan.sweep import points
+from commands import assay
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTERS = sorted((EXAMPLES / "clusters").glob("*.yaml"))
@@ -304,4 +304,15 @@ def test_the_command_line_lists_the_commands_and_suggests_the_nearest() -> None:
     assert [name for name in COMMANDS if name not in ended.out] == []
     ended = assay("plan", "layot")
     assert ended.code == 2
-    assert "layout" in ended.err
+    assert "layout" in ended.told
+
+
+def test_expert_cuts_and_shard_groups_are_axes_that_can_be_fixed() -> None:
+    job = ("--cluster", "dgx-h100", "--nodes", 2, "--workload", "mixtral-8x7b", "--tokens", 1e9)
+    job = (*job, "--global-batch", 64, "--layout")
+    cut = answer("layout", *job, "etp=2,ep=4,precision=bf16,micro_batch=1,pp=1")["candidates"][0]["layout"]
+    assert (cut["ep"], cut["etp"]) == (4, 2)
+    said = "shard_ranks=8,sharding=zero3,tp=1,cp=1,precision=bf16,micro_batch=1,pp=1"
+    best = answer("layout", *job, said)["candidates"][0]
+    assert (best["layout"]["shard_ranks"], best["layout"]["dp"]) == (8, 16)
+    assert "data_parallel_replicate_degree = 2" in json.dumps(best["flags"])

@@ -19,7 +19,7 @@ from assay.predict.prediction import predict, require_fit, speedup_frac
 from assay.predict.sensitivity import sensitivity
 from assay.predict.situation import Situation, columns, with_layouts
 from assay.predict.step import TERMS, step_times
-from assay.predict.timeline import pipeline
+from assay.predict.timeline import StageTimes, pipeline
 
 layouts = st.builds(
     Layout,
@@ -76,7 +76,7 @@ def test_a_grid_of_layouts_equals_each_alone(several: list[Layout]) -> None:
 @given(st.sampled_from([2, 4, 8]), st.sampled_from([1, 2, 4]), st.integers(1, 4))
 def test_the_bubble_is_that_of_the_simulated_pipeline(pp: int, vpp: int, rounds: int) -> None:
     m = pp * rounds
-    passes = pipeline(pp=pp, vpp=vpp, micro_batches=m, forward_s=1.0, backward_s=2.0)
+    passes = pipeline(StageTimes(forward_s=1.0, backward_s=2.0), pp=pp, vpp=vpp, micro_batches=m)
     makespan = max(one.end_s for one in passes)
     assert makespan == pytest.approx(3.0 * m + 3.0 * (pp - 1) / vpp)
 
@@ -202,3 +202,17 @@ def test_numbers_of_one_kind_share_most_of_their_prior() -> None:
     alike, apart = (cov[at["traffic_ampere"], at[other]] for other in ("traffic_blackwell", "cast_blackwell"))
     assert alike > 0
     assert apart == 0
+
+
+def test_cutting_experts_costs_traffic_and_saves_no_products(network: LinkNetwork) -> None:
+    """Four ranks that share an expert work off the tokens of all four."""
+
+    def terms(etp: int, **more: object) -> dict[str, float]:
+        layout = {"tp": 1, "pp": 1, "dp": 64, "ep": 2, "etp": etp} | more
+        one = situation("mixtral-8x7b", batch=256, **layout)
+        return predict(one, network).breakdown_s
+
+    whole, cut = terms(1), terms(4)
+    assert cut["gemm"] > 0.9 * whole["gemm"]
+    assert cut["tp"] > whole["tp"] == 0
+    assert terms(4, tp=4, dp=16)["tp"] > terms(1, tp=4, dp=16)["tp"]

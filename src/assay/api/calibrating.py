@@ -8,8 +8,8 @@ from pathlib import Path
 
 from assay.api.clusters import find_cluster
 from assay.api.importing import read_results
-from assay.api.predicting import text_lines
 from assay.codec.cluster import write_calibrated
+from assay.codec.text_file import read_text, write_text
 from assay.domain.cluster import Cluster
 from assay.domain.reading import Reading
 from assay.errors import InputError
@@ -17,7 +17,8 @@ from assay.predict.calibrate import Fit
 from assay.predict.calibrate import calibrate as fit_factors
 from assay.predict.inputs import Input, inputs_of
 from assay.predict.run_cluster import RunCluster, device_id, run_cluster
-from assay.store.run import HASHES, Run, check_seal, open_runs
+from assay.store.run import Run, open_runs
+from assay.store.seal import HASHES, check_seal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +68,8 @@ def write_cluster_file(done: Calibrated, path: Path) -> None:
     if done.base is not None and Path(done.base).is_file():
         # A user's own file stays what it is; the calibration is added to it.
         calibration = text[text.index("\ncalibration:") :]
-        text = "\n".join(text_lines(Path(done.base))).rstrip() + calibration
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as fault:
-        raise InputError(
-            f"cannot write {path}: {fault.strerror}", fix="give another file with --out"
-        ) from None
+        text = read_text(Path(done.base)).rstrip() + calibration
+    write_text(path, text, fix="give another file with --out")
 
 
 def _of_run(run: Run, base: Cluster | None) -> RunCluster:

@@ -27,7 +27,8 @@ from assay.measure.registry import Benchmark, benchmarks, find
 from assay.measure.schedule import Budget, Extent, Schedule, schedule, with_patience, with_room
 from assay.measure.suites import Suite, suite
 from assay.store.append import set_aside_torn_tail, torn_tail
-from assay.store.run import Manifest, Run, create_run, open_run, read_manifest, seal
+from assay.store.run import Manifest, Run, create_run, open_run, read_manifest
+from assay.store.seal import seal
 from assay.units import show
 
 #: The benchmark that measures suspects again.
@@ -48,7 +49,8 @@ class MeasureOptions:
     `worker` replaces the command that starts a worker, for tests and containers. `command_time_s` is when
     the user's command began. `job` is the place in a launcher's job, of which this is rank 0; `hosts` is a
     file of hosts to measure over `ssh`, a command with `{host}` in it. `wait_s` is how long to wait for them.
-    `topology` is a topology.conf of Slurm, which says what nodes are below one leaf.
+    `topology` is a topology.conf of Slurm, which says what nodes are below one leaf. `cores` takes the place
+    of the cores found: where it says as many as ranks, ranks that share cores are measured all the same.
     """
 
     out: Path
@@ -69,6 +71,7 @@ class MeasureOptions:
     topology: Path | None = None
     ssh: str | None = None
     wait_s: float = 60.0
+    cores: float | None = None
 
 
 class Watcher(Protocol):
@@ -208,7 +211,8 @@ class Session:
         load, cores = os.getloadavg()[0], float(len(os.sched_getaffinity(0)))
         task = with_patience(self._with_leaves(task), load=load, cores=cores)
         if self._budget.left_s < task.deadline_s:
-            task = dataclasses.replace(task, deadline_s=max(1.0, self._budget.left_s))
+            reason = f"the budget of {show(self._budget.limit_s, 's')} was used up while it ran"
+            task = dataclasses.replace(task, deadline_s=max(1.0, self._budget.left_s), cut_by=reason)
         outcome = self._agent.run_task(task)
         self._budget.note(task, outcome.seconds)
         if self._watcher:
@@ -266,6 +270,8 @@ def _alone(options: MeasureOptions) -> tuple[Sequence[int], Machine]:
     """This machine and its ranks; a run that goes on keeps their number."""
     asked = read_manifest(options.out).ranks if options.resume else options.ranks
     machine = this_machine(asked)
+    if options.cores:
+        machine = dataclasses.replace(machine, cores=options.cores)
     return range(machine.ranks), machine
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +10,11 @@ from typing import TYPE_CHECKING
 from assay.api.clusters import candidates, find_cluster
 from assay.api.clusters import read_cluster as read_cluster
 from assay.catalog.jobs import job_ids
-from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
+from assay.catalog.model_arguments import model_from_megatron
+from assay.catalog.model_config import model_from_config
+from assay.catalog.models import model, model_from_file
 from assay.codec.document import read_document
+from assay.codec.text_file import read_text
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
 from assay.domain.layout import parse_layout
@@ -32,7 +33,7 @@ from assay.predict.prediction import (
 from assay.predict.sensitivity import Effect, sensitivity
 from assay.predict.situation import Situation
 from assay.predict.stack import DEFAULT_STACK, stack
-from assay.predict.timeline import pipeline, trace_events
+from assay.predict.trace_file import step_trace
 
 if TYPE_CHECKING:
     from assay.fabric.failures.impact import Conditions, Impact
@@ -45,7 +46,10 @@ _UNSTACKED = f"no stack named: {DEFAULT_STACK} taken"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions:
-    """What `assay predict` was asked; `base` is the system of a measured run, `gpu` that of a topology."""
+    """What `assay predict` was asked; `base` is the system of a measured run, `gpu` that of a topology.
+
+    `imbalance` is the fullest expert's load over the mean, `document` the mean tokens of one packed document.
+    """
 
     cluster: str
     workload: str
@@ -58,6 +62,10 @@ class PredictOptions:
     task: str = "pretrain"
     stack: str | None = None
     tokens: float | None = None
+    imbalance: float = 1.0
+    document: float | None = None
+    input_s: float = 0.0
+    checkpoint_s: float = 0.0
     sensitivity: bool = False
     sharp: bool = False
     conditions: Conditions | None = None
@@ -110,13 +118,21 @@ def predict_step(options: PredictOptions) -> Predicted:
     workload = _workload(options)
     layout = parse_layout(options.layout, gpus=built.gpus)
     shape = workload.model
-    layout.check(gpus=built.gpus, layers=shape.layers, heads=shape.heads, seq_len=workload.seq_len)
+    layout.check(
+        gpus=built.gpus,
+        layers=shape.layers,
+        heads=shape.heads,
+        experts=shape.experts,
+        seq_len=workload.seq_len,
+    )
     one = Situation(
         workload=workload,
         layout=layout,
         global_batch=options.global_batch,
         gpu=calibrated_gpu(gpu, built.calibration),
         stack=stack(options.stack or DEFAULT_STACK),
+        input_s=options.input_s,
+        checkpoint_s=options.checkpoint_s,
     )
     network, physics = _network(built, sharp=options.sharp), calibrated_physics(built.calibration)
     assumed = (*(() if options.stack else (_UNSTACKED,)), *found.assumed)
@@ -197,56 +213,20 @@ def _mfu_frac(result: Prediction, gpu: Gpu) -> float | None:
     return None if peak is None else result.model_flop_per_s / peak
 
 
-#: What follows the pipeline, in order.
-_TAIL = ("dp_gradients", "optimizer", "dp_weights", "step_host", "input", "checkpoint", "jitter")
-
-
 def timeline(predicted: Predicted) -> dict[str, object]:
-    """The step in Chrome's trace format: the pipeline, and what follows it; together the predicted step."""
-    result = predicted.prediction
-    layout = result.situation.layout
-    passes = pipeline(
-        pp=layout.pp,
-        vpp=layout.vpp,
-        micro_batches=result.micro_batches,
-        forward_s=result.forward_s,
-        backward_s=result.backward_s,
-    )
-    tail = {name: result.breakdown_s[name] for name in _TAIL}
-    # The passes are those of an inner stage; what the last one and the sends add is shown in one piece.
-    rest = result.step_time_s.value - max(one.end_s for one in passes) - sum(tail.values())
-    return trace_events(
-        passes,
-        name=f"{result.situation.workload.model.name} on {predicted.cluster.name}",
-        tail={"head, imbalance and sends": max(0.0, rest)} | tail,
-    )
-
-
-def write_json(data: dict[str, object], path: Path) -> None:
-    """Write one JSON object; raises `InputError` where the file cannot be written."""
-    try:
-        path.write_text(json.dumps(data), encoding="utf-8")
-    except OSError as fault:
-        raise InputError(f"cannot write {path}: {fault.strerror}", fix="give another file") from None
-
-
-def text_lines(file: Path) -> list[str]:
-    """The lines of a text file, also of one packed with gzip."""
-    try:
-        raw = file.read_bytes()
-        text = gzip.decompress(raw) if file.suffix == ".gz" else raw
-        return text.decode("utf-8").splitlines()
-    except FileNotFoundError:
-        raise InputError(f"no file {str(file)!r}", fix="check the path") from None
-    except (OSError, EOFError) as fault:
-        raise InputError(f"cannot read: {fault}", where=str(file)) from None
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", where=str(file)) from None
+    """The step in Chrome's trace format: the pipeline, and what follows it."""
+    return step_trace(predicted.prediction, cluster=predicted.cluster.name)
 
 
 def _workload(options: PredictOptions) -> Workload:
     shape = read_model(options.workload)
-    return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
+    return Workload(
+        model=shape,
+        seq_len=options.seq_len or shape.seq_len,
+        task=options.task,
+        imbalance=options.imbalance,
+        packed_len=options.document,
+    )
 
 
 def read_model(said: str) -> Transformer:
@@ -254,11 +234,11 @@ def read_model(said: str) -> Transformer:
     path = Path(said)
     if path.suffix == ".json" or path.is_dir():
         file = path / "config.json" if path.is_dir() else path
-        return model_from_config("\n".join(text_lines(file)), where=str(file))
+        return model_from_config(read_text(file), where=str(file))
     if path.suffix in (".yaml", ".yml", ".toml"):
         return model_from_file(path)
     if path.suffix in (".sh", ".args", ".txt") and path.is_file():
-        return model_from_megatron("\n".join(text_lines(path)), where=str(path))
+        return model_from_megatron(read_text(path), where=str(path))
     return model(said)
 
 
@@ -268,8 +248,3 @@ def is_job(said: str) -> bool:
     if path.suffix in (".yaml", ".yml", ".toml") and path.is_file():
         return "phases" in read_document(path).data
     return said.strip().lower() in job_ids()
-
-
-def model_names() -> tuple[str, ...]:
-    """Ids of the shipped models."""
-    return tuple(one.id for one in models())

@@ -2,33 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from assay.app.groups import Commands, LazyGroup
 from assay.app.options import failing, json_option, page_options
-from assay.app.predict_collective import collective
-from assay.app.predict_fabric import fabric
-from assay.app.predict_memory_pool import memory_pool
+from assay.app.say import say_json, say_wrote
 from assay.errors import InputError
 
 if TYPE_CHECKING:
+    from assay.api.predicting_jobs import PredictedJob
+    from assay.api.tracing import FromTrace
     from assay.fabric.failures.impact import Conditions
 
 
-class _StepFirst(click.Group):
-    """`assay predict --cluster …` is `assay predict step --cluster …`."""
+COMMANDS: Commands = {
+    "step": ("assay.app.predict", "step", "A training step or a job: time, where it goes, memory."),
+    "collective": (
+        "assay.app.predict_collective",
+        "collective",
+        "Time and bandwidth by size, what NCCL takes.",
+    ),
+    "fabric": ("assay.app.predict_fabric", "fabric", "Size, draw, break or check a fabric."),
+    "memory-pool": (
+        "assay.app.predict_memory_pool",
+        "memory_pool",
+        "Data in the memory of all GPUs of an NVLink domain.",
+    ),
+}
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `step` in front where no command is named."""
-        if args and args[0] not in (*self.list_commands(ctx), "-h", "--help"):
-            args = ["step", *args]
-        return super().parse_args(ctx, args)
 
-
-@click.group(cls=_StepFirst)
+@click.group(cls=LazyGroup, lazily=COMMANDS, otherwise="step")
 def predict() -> None:
     """How long a step or a collective takes on a cluster, and why.
 
@@ -36,12 +42,7 @@ def predict() -> None:
     """
 
 
-predict.add_command(collective)
-predict.add_command(fabric)
-predict.add_command(memory_pool)
-
-
-@predict.command()
+@click.command()
 @click.option(
     "--cluster",
     required=True,
@@ -82,6 +83,27 @@ predict.add_command(memory_pool)
 @click.option(
     "--tokens", type=click.FloatRange(min=1), metavar="N", help="A token budget: how many days it takes."
 )
+@click.option(
+    "--imbalance",
+    type=click.FloatRange(min=1),
+    default=1.0,
+    show_default=True,
+    help="Tokens of the fullest expert over the mean.",
+)
+@click.option(
+    "--document",
+    type=click.FloatRange(min=1),
+    metavar="N",
+    help="Mean tokens of the documents in a sequence.",
+)
+@click.option("--input-wait", metavar="TIME", help="What a step waits for data: '15 ms'.")
+@click.option("--checkpoint", metavar="TIME", help="What a blocking checkpoint takes: '40 s'.")
+@click.option(
+    "--checkpoint-every",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Steps from one checkpoint to the next.",
+)
 @click.option("--explain", is_flag=True, help="For each term the formula, its inputs and their sources.")
 @click.option("--sensitivity", is_flag=True, help="Which inputs move the answer, and by how much.")
 @click.option(
@@ -111,6 +133,11 @@ def step(
     stack: str | None,
     from_trace: Path | None,
     tokens: float | None,
+    imbalance: float,
+    document: float | None,
+    input_wait: str | None,
+    checkpoint: str | None,
+    checkpoint_every: int | None,
     explain: bool,
     sensitivity: bool,
     trace: Path | None,
@@ -130,10 +157,11 @@ def step(
     Exit code 0; 1 where the model does not fit in memory.
     """
     if from_trace:
-        asked = (workload, task != "pretrain", stack, tokens, sensitivity, trace, html, gpu, settings, fail)
+        asked = (workload, task != "pretrain", stack, tokens, sensitivity, trace, gpu, settings, fail)
         _require_trace_options(*asked)
-        return _from_trace(from_trace, cluster, nodes, base, layout, global_batch, seq_len, as_json=as_json)
-    from assay.api.predicting import PredictOptions, is_job, predict_step, timeline, write_json
+        traced = _from_trace(from_trace, cluster, nodes, base, layout, global_batch, seq_len)
+        return _show_trace(traced, html=html, lang=lang, as_json=as_json)
+    from assay.api.predicting import PredictOptions, is_job, predict_step, timeline
     from assay.app.prediction import answer, show_prediction
 
     if workload is None:
@@ -146,7 +174,10 @@ def step(
             fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat
         )
     if is_job(workload):
-        return _job(cluster, nodes, workload, settings, conditions, sharp=sharp, as_json=as_json)
+        job = _job(cluster, nodes, workload, settings, conditions, sharp=sharp)
+        from assay.app.predict_job import show_job
+
+        return show_job(job, html=html, lang=lang, as_json=as_json)
     if global_batch is None or settings:
         raise click.UsageError(
             "--set is for jobs, not for models" if settings else "a model needs --global-batch"
@@ -164,24 +195,43 @@ def step(
             task=task,
             stack=stack,
             tokens=tokens,
+            imbalance=imbalance,
+            document=document,
+            input_s=_seconds(input_wait),
+            checkpoint_s=_checkpoint_share_s(checkpoint, checkpoint_every),
             sensitivity=sensitivity or html is not None,
             conditions=conditions,
             sharp=sharp,
         )
     )
     if trace:
-        write_json(timeline(done), trace)
-        click.echo(f"wrote {trace}", err=True)
+        from assay.codec.text_file import write_json
+
+        write_json(trace, timeline(done))
+        say_wrote(trace)
     if html:
         from assay.api.pages import write_prediction_page
 
         write_prediction_page(done, html, lang=lang, answer=answer(done))
-        click.echo(f"wrote {html}", err=True)
+        say_wrote(html)
     if as_json:
-        click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
+        say_json(answer(done, explain=explain))
     else:
         show_prediction(done, explain=explain, sensitivity=sensitivity)
     return 0 if done.prediction.fits else 1
+
+
+def _seconds(said: str | None) -> float:
+    from assay.units import parse
+
+    return 0.0 if said is None else parse(said, unit="s").value
+
+
+def _checkpoint_share_s(said: str | None, every: int | None) -> float:
+    """A step's share of a blocking checkpoint."""
+    if (said is None) != (every is None):
+        raise click.UsageError("--checkpoint and --checkpoint-every belong together")
+    return _seconds(said) / (every or 1)
 
 
 def _job(
@@ -192,19 +242,16 @@ def _job(
     conditions: Conditions | None,
     *,
     sharp: bool,
-    as_json: bool,
-) -> int:
+) -> PredictedJob:
     from assay.api.predicting_jobs import predict_named_job
-    from assay.app.predict_job import show_job
 
     if nodes is None:
         raise InputError("--nodes is missing", fix="a job needs the number of nodes")
-    done = predict_named_job(cluster, nodes, workload, settings, conditions, sharp=sharp)
-    return show_job(done, as_json=as_json)
+    return predict_named_job(cluster, nodes, workload, settings, conditions, sharp=sharp)
 
 
 def _require_trace_options(*asked: object) -> None:
-    names = ("--workload", "--task", "--stack", "--tokens", "--sensitivity", "--trace", "--html", "--gpu")
+    names = ("--workload", "--task", "--stack", "--tokens", "--sensitivity", "--trace", "--gpu")
     for name, value in zip((*names, "--set", "--fail"), asked, strict=True):
         if value:
             raise InputError(f"{name} has no meaning beside --from-trace", fix=f"leave {name} out")
@@ -218,13 +265,10 @@ def _from_trace(
     layout: str,
     global_batch: int | None,
     seq_len: int | None,
-    *,
-    as_json: bool,
-) -> int:
+) -> FromTrace:
     from assay.api.tracing import predict_trace, shard_ranks_of
-    from assay.app.predict_trace import answer, show_trace
 
-    done = predict_trace(
+    return predict_trace(
         file,
         cluster=cluster,
         nodes=nodes,
@@ -233,8 +277,13 @@ def _from_trace(
         global_batch=global_batch,
         seq_len=seq_len,
     )
-    if as_json:
-        click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
-    else:
-        show_trace(done)
+
+
+def _show_trace(done: FromTrace, *, html: Path | None, lang: str, as_json: bool) -> int:
+    from assay.app.answers import show_answer
+    from assay.app.predict_trace import answer, page
+
+    show_answer(
+        lambda _: answer(done), lambda texts: page(done, texts), lang=lang, html=html, as_json=as_json
+    )
     return 0

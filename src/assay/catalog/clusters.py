@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from assay.catalog.devices import gpu, nic, pcie
-from assay.catalog.nodes import Parts, build_node
+from assay.catalog.nodes import CPUS, INTERCONNECTS, Parts, build_node
 from assay.codec.cluster import ClusterParts, NodeText, load_cluster_parts
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
@@ -70,11 +70,21 @@ def _build(parts: ClusterParts) -> Cluster:
     node = parts.node
     if node is None:
         raise InputError(f"cluster {parts.id} has no node", where=parts.document.where("schema"))
+    if node.cpu is None and parts.device is None:
+        raise InputError(
+            "the node's cpu is missing, on which NCCL's choices depend",
+            where=parts.document.where("node"),
+            fix=f"add cpu: one of {', '.join(CPUS)}",
+        )
     model = _gpu(parts, node.gpu)
     for key in ("pcie_generation", "nic_pcie_generation"):
         if (generation := getattr(node, key)) is not None:
             with parts.placed("node", key):
                 pcie(generation)
+    for key, known in (("cpu", CPUS), ("interconnect", INTERCONNECTS)):
+        if getattr(node, key) not in (None, *known):
+            with parts.placed("node", key):
+                raise unknown_name(key, getattr(node, key), known)
     rate = _nic_rate(parts, node)
     with parts.placed("node"):
         built = build_node(

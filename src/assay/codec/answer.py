@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from assay import __version__
 from assay.domain.event import Event
 from assay.domain.fact import Fact
 from assay.domain.finding import Finding
@@ -12,6 +13,12 @@ from assay.domain.reading import Reading
 from assay.domain.verdict import Assessment, Judgement
 
 SCHEMA_VERSION = 1
+
+
+def headed(command: str, *, assay_version: str = __version__) -> dict[str, object]:
+    """What every JSON answer begins with."""
+    return {"schema_version": SCHEMA_VERSION, "command": command, "assay_version": assay_version}
+
 
 Text = Callable[[Message], str]
 #: From the code of a finding: its title, and the ways to fix it.
@@ -26,26 +33,28 @@ def answer(
     run: str | None,
     text: Text,
     finding_text: FindingText,
+    attestation_of: Callable[[Judgement], str | None] = lambda _: None,
 ) -> dict[str, object]:
     """The answer of `qualify` and `judge`; a missing value is null beside a reason."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": command,
-        "assay_version": assay_version,
+    return headed(command, assay_version=assay_version) | {
         "verdict": assessment.verdict.value,
         "profile": assessment.profile,
         "run": run,
-        "criteria": [judgement_object(j, text) for j in assessment.judgements],
+        "criteria": [judgement_object(j, text, attestation_of(j)) for j in assessment.judgements],
         "findings": [finding_object(f, text, finding_text) for f in assessment.findings],
         "missing_ranks": list(assessment.missing_ranks),
         "notes": [text(note) for note in assessment.notes],
     }
 
 
-def judgement_object(j: Judgement, text: Text) -> dict[str, object]:
-    """One criterion about one subject. `bound.value` is the bound applied, in `bound.unit`."""
+def judgement_object(j: Judgement, text: Text, attestation: str | None = None) -> dict[str, object]:
+    """One criterion about one subject. `bound.value` is the bound applied, in `bound.unit`.
+
+    `attestation` is the id of the transport that its result was carried by.
+    """
     c = j.criterion
-    return {
+    carried = {"attestation": attestation} if attestation else {}
+    return carried | {
         "id": c.id,
         "quantity": c.quantity,
         "subject": str(j.subject),

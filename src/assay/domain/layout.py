@@ -58,12 +58,19 @@ class Layout:
         if inner % (self.ep * self.etp):
             raise InputError(
                 f"ep × etp = {self.ep} × {self.etp} = {self.ep * self.etp} does not divide "
-                f"tp × cp × dp = {self.tp} × {self.cp} × {self.dp} = {inner}"
+                f"tp × cp × dp = {self.tp} × {self.cp} × {self.dp} = {inner}",
+                fix=f"take an ep × etp that does: {_near_divisors(inner, self.ep * self.etp)}",
             )
         group = self.dp * self.cp
+        if self.shard_ranks and self.sharding == "none":
+            raise InputError(
+                f"shard_ranks = {self.shard_ranks}, but sharding is none: there is nothing to share",
+                fix="leave shard_ranks out, or say sharding=zero1, zero2 or zero3",
+            )
         if self.shard_ranks < 0 or (self.shard_ranks and group % self.shard_ranks):
             raise InputError(
-                f"shard_ranks = {self.shard_ranks} does not divide dp × cp = {self.dp} × {self.cp} = {group}"
+                f"shard_ranks = {self.shard_ranks} does not divide dp × cp = {self.dp} × {self.cp} = {group}",
+                fix=f"take one that does: {_near_divisors(group, abs(self.shard_ranks))}",
             )
 
     @property
@@ -87,12 +94,27 @@ class Layout:
             )
         return global_batch // lot
 
-    def check(self, *, gpus: int, layers: int, heads: int, seq_len: int) -> None:
-        """Refuse a layout that does not multiply out on so many GPUs, or that cuts the model unevenly."""
+    def check(self, *, gpus: int, layers: int, heads: int, experts: int, seq_len: int) -> None:
+        """Refuse a layout that does not multiply out on so many GPUs, or that cuts the model unevenly.
+
+        Also one whose degrees would change nothing: `ep` and `etp` of a model without experts.
+        """
         if self.ranks != gpus:
             raise InputError(f"{self.product}, but the cluster has {gpus} GPUs", fix=_nearest(self, gpus))
         if heads % self.tp:
-            raise InputError(f"tp = {self.tp} does not divide {heads} attention heads")
+            raise InputError(
+                f"tp = {self.tp} does not divide {heads} attention heads",
+                fix=f"take a tp that does: {_near_divisors(heads, self.tp)}",
+            )
+        if not experts and self.ep * self.etp > 1:
+            raise InputError(
+                f"ep × etp = {self.ep} × {self.etp}, but the model has no experts", fix="leave ep and etp out"
+            )
+        if experts % self.ep:
+            raise InputError(
+                f"ep = {self.ep} does not divide {experts} experts",
+                fix=f"take an ep that does: {_near_divisors(experts, self.ep)}",
+            )
         if layers < self.pp * self.vpp:
             raise InputError(
                 f"pp × vpp = {self.pp} × {self.vpp} = {self.pp * self.vpp} stages for {layers} layers"
@@ -101,10 +123,10 @@ class Layout:
             raise InputError(f"seq_len {seq_len} is not cut by cp = {self.cp} into 2·cp equal pieces")
 
 
-def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
-    """A layout from "tp=4,pp=4,vpp=5,cp=2"; dp fills the GPUs where it is not said.
+def said_degrees(text: str, *, where: str | None = None) -> dict[str, object]:
+    """What "tp=4,zero=3" says of a layout, by the names of its fields; aliases are accepted.
 
-    Raises `InputError` for an unknown key, a value of the wrong kind, or degrees that do not divide.
+    Raises `InputError` for an unknown key, one given twice, or a value of the wrong kind.
     """
     values: dict[str, object] = {}
     kinds: Mapping[str, type] = {entry.name: type(entry.default) for entry in fields(Layout)}
@@ -117,6 +139,15 @@ def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
         if key in values:
             raise InputError(f"{key} is given twice", where=where)
         values[key] = _value(key, value, kinds[key], where)
+    return values
+
+
+def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
+    """A layout from "tp=4,pp=4,vpp=5,cp=2"; dp fills the GPUs where it is not said.
+
+    Raises `InputError` as `said_degrees`, and for degrees that do not divide.
+    """
+    values = said_degrees(text, where=where)
     said = Layout(**(values | {"dp": 1, "ep": 1, "etp": 1, "shard_ranks": 0}))  # type: ignore[arg-type]
     if "dp" not in values:
         inner = said.tp * said.pp * said.cp
@@ -124,6 +155,7 @@ def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
             raise InputError(
                 f"tp × pp × cp = {said.tp} × {said.pp} × {said.cp} = {inner} does not divide {gpus} GPUs",
                 where=where,
+                fix=f"take {_near_multiples(inner, gpus)} GPUs, or degrees whose product divides {gpus}",
             )
         values["dp"] = gpus // inner
     if said.vpp > 1 and "schedule" not in values:
@@ -151,3 +183,17 @@ def _nearest(layout: Layout, gpus: int) -> str:
     if gpus % inner == 0:
         return f"with dp = {gpus // inner} it takes {gpus}"
     return f"tp × pp × cp = {inner} does not divide {gpus}; use a multiple of {inner} GPUs"
+
+
+def _near_divisors(whole: int, wanted: int) -> str:
+    """The divisors of `whole` on both sides of a number that is none."""
+    found = [divisor for divisor in range(1, whole + 1) if whole % divisor == 0]
+    below = [divisor for divisor in found if divisor < wanted][-1:]
+    above = [divisor for divisor in found if divisor > wanted][:1]
+    return " or ".join(map(str, below + above))
+
+
+def _near_multiples(part: int, wanted: int) -> str:
+    """The multiples of `part` on both sides of a number that is none."""
+    below = wanted // part * part
+    return " or ".join(str(n) for n in (below, below + part) if n)

@@ -22,6 +22,12 @@ class Transformer:
     MLA is described by `query_rank` (0: queries are not compressed), `latent_rank` (0: no MLA) and
     `rope_dim`. Of `layers`, `moe_layers` carry `experts` of width `expert_ffn`, of which each token visits
     `topk`, beside one shared expert of width `shared_ffn`. `extra_heads` are multi-token-prediction layers.
+    A token sees `window` positions in `window_layers` of the layers (0: in all). `assumed` is what a file
+    left open.
+
+    A hybrid mixes the tokens of `ssm_layers` by a state space (Mamba-2) instead of attention: `ssm_heads` of
+    width `ssm_head_dim`, each with `ssm_state` states, whose inputs and outputs `ssm_groups` of heads share.
+    `bare_layers` have no feed-forward block behind their mixer.
     """
 
     id: str
@@ -43,6 +49,7 @@ class Transformer:
     learned_positions: int = 0
     seq_len: int = 4096
     window: int = 0
+    window_layers: int = 0
     query_rank: int = 0
     latent_rank: int = 0
     rope_dim: int = 0
@@ -52,7 +59,14 @@ class Transformer:
     shared_ffn: int = 0
     moe_layers: int = 0
     extra_heads: int = 0
+    ssm_layers: int = 0
+    ssm_heads: int = 0
+    ssm_head_dim: int = 0
+    ssm_state: int = 0
+    ssm_groups: int = 0
+    bare_layers: int = 0
     aliases: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -64,21 +78,63 @@ class Transformer:
                 raise InputError(f"{self.id}: {name} = {getattr(self, name)}; at least 1 is wanted")
         if self.heads % self.kv_heads:
             raise InputError(f"{self.id}: {self.heads} heads are no multiple of {self.kv_heads} kv_heads")
-        if self.moe_layers > self.layers:
-            raise InputError(f"{self.id}: {self.moe_layers} of {self.layers} layers carry experts")
+        if self.window_layers > (self.layers if self.window else 0):
+            raise InputError(
+                f"{self.id}: {self.window_layers} of {self.layers} layers have a window of {self.window}"
+            )
+        if self.moe_layers + self.bare_layers > self.layers:
+            raise InputError(
+                f"{self.id}: of {self.layers} layers {self.moe_layers} carry experts and {self.bare_layers} "
+                "no feed-forward block"
+            )
+        if self.ssm_layers > self.layers:
+            raise InputError(f"{self.id}: {self.ssm_layers} of {self.layers} layers mix by a state space")
+        if self.ssm_layers and not min(self.ssm_heads, self.ssm_head_dim, self.ssm_state, self.ssm_groups):
+            raise InputError(
+                f"{self.id}: state space of {self.ssm_heads} heads of {self.ssm_head_dim}, {self.ssm_state} "
+                f"states, {self.ssm_groups} groups; none may be 0"
+            )
         if self.moe_layers and not (0 < self.topk <= self.experts and self.expert_ffn > 0):
             raise InputError(
                 f"{self.id}: a token visits {self.topk} of {self.experts} experts of width {self.expert_ffn}"
             )
-        if self.moe_layers < self.layers and self.ffn < 1:
-            raise InputError(f"{self.id}: {self.layers - self.moe_layers} dense layers, but ffn = {self.ffn}")
+        if self.dense_layers and self.ffn < 1:
+            raise InputError(f"{self.id}: {self.dense_layers} dense layers, but ffn = {self.ffn}")
+        if self.window and not self.window_layers:
+            object.__setattr__(self, "window_layers", self.layers)
         if self.value_dim == 0:
             object.__setattr__(self, "value_dim", self.head_dim)
 
     @property
     def dense_layers(self) -> int:
         """Layers with one feed-forward block for all tokens."""
-        return self.layers - self.moe_layers
+        return self.layers - self.moe_layers - self.bare_layers
+
+    @property
+    def attention_layers(self) -> int:
+        """Layers that mix tokens by attention."""
+        return self.layers - self.ssm_layers
+
+    @property
+    def ssm_inner(self) -> int:
+        """Width inside a state-space block."""
+        return self.ssm_heads * self.ssm_head_dim
+
+    @property
+    def ssm_projected(self) -> int:
+        """Columns of a state-space block's first product: gate, values, states in and out, time steps."""
+        return 2 * self.ssm_inner + 2 * self.ssm_groups * self.ssm_state + self.ssm_heads
+
+    @property
+    def mixing_weights(self) -> int:
+        """Matrix weights of the mixers of all layers, attention or state space."""
+        state_space = self.hidden * (self.ssm_projected + self.ssm_inner)
+        return self.attention_layers * self.attention_weights + self.ssm_layers * state_space
+
+    @property
+    def windowed_frac(self) -> float:
+        """Part of the layers with attention that see only `window` positions."""
+        return min(1.0, self.window_layers / self.attention_layers) if self.attention_layers else 0.0
 
     @property
     def attention_weights(self) -> int:
@@ -123,7 +179,7 @@ class Transformer:
     @property
     def parameters(self) -> int:
         """All weights; multi-token-prediction layers, which checkpoints count apart, are left out."""
-        block = self.layers * (self.attention_weights + self.small_weights)
+        block = self.mixing_weights + self.layers * self.small_weights
         dense = self.dense_layers * self.ffn_weights(self.ffn)
         routed = self.moe_layers * (
             self.expert_weights + self.ffn_weights(self.shared_ffn) + self.hidden * self.experts
@@ -139,8 +195,11 @@ class Transformer:
 
     def with_layers(self, layers: int) -> Transformer:
         """The same model cut to fewer layers, experts in proportion (a proxy, as benchmarks use)."""
-        moe = round(self.moe_layers * layers / self.layers)
-        return replace(self, layers=layers, moe_layers=moe)
+        kinds = ("moe_layers", "ssm_layers", "bare_layers", "window_layers")
+        part = {name: round(getattr(self, name) * layers / self.layers) for name in kinds}
+        if not part["window_layers"]:
+            part["window"] = 0
+        return replace(self, layers=layers, **part)
 
     def forward_flop_per_token(self, seq_len: int, *, causal: bool = True) -> float:
         """Matrix FLOPs of one token's forward pass: 2 per weight met, and attention over the sequence.
@@ -149,19 +208,20 @@ class Transformer:
         The embedding look-up costs none, the output head 2·h·V.
         """
         per_token = 2.0 * (
-            self.layers * self.attention_weights
+            self.mixing_weights
             + self.dense_layers * self.ffn_weights(self.ffn)
             + self.moe_layers
             * (self.ffn_weights(self.topk * self.expert_ffn + self.shared_ffn) + self.hidden * self.experts)
             + self.vocab * self.hidden
         )
-        return per_token + self.layers * self.attention_flop_per_token(seq_len, causal=causal)
+        mixed = self.attention_layers * self.attention_flop_per_token(seq_len, causal=causal)
+        # Each state takes its input and gives its output: 4 FLOP an element of the state.
+        return per_token + mixed + 4.0 * self.ssm_layers * self.ssm_inner * self.ssm_state
 
     def attention_flop_per_token(self, seq_len: int, *, causal: bool = True) -> float:
-        """FLOPs of scores and values for one token of one layer."""
+        """FLOPs of scores and values for one token, as the mean of layers with and without a window."""
         seen = (seq_len + 1) / 2 if causal else float(seq_len)
-        if self.window:
-            seen = min(seen, float(self.window))
+        seen += self.windowed_frac * (min(seen, float(self.window)) - seen)
         width = self.head_dim + (self.rope_dim if self.latent_rank else 0) + self.value_dim
         return 2.0 * seen * self.heads * width
 
@@ -192,7 +252,9 @@ class Workload:
         if not (math.isfinite(self.imbalance) and self.imbalance >= 1):
             raise InputError(f"imbalance = {self.imbalance:g}: the fullest expert has at least the mean load")
         if self.packed_len is not None and not 1 <= self.packed_len <= self.seq_len:
-            raise InputError(f"packed_len = {self.packed_len:g} with seq_len = {self.seq_len}")
+            raise InputError(
+                f"documents of {self.packed_len:,.0f} tokens do not fit in sequences of {self.seq_len:,}"
+            )
 
     @property
     def trained_parameters(self) -> int:

@@ -14,7 +14,7 @@ from assay.domain.cluster import Node
 from assay.domain.score import ScoredRow, Validation, group_scores
 from assay.errors import InputError
 from assay.fabric.collective import collective_time, launched_s, launcher_floor_s
-from assay.fabric.fit import Sample, alike, fit, priced_s, ranges_of, samples_of
+from assay.fabric.fit import Problem, Sample, alike, priced_s, ranges_of, samples_of
 from assay.fabric.nccl.known import graphs_of
 from assay.fabric.nccl.summary import Situation
 from assay.fabric.nccl.tuning import costs, times_us
@@ -43,20 +43,18 @@ def validate_collectives(rows: Sequence[PublishedRow], *, cross: bool = False) -
     samples = samples_of(rows)
     base = shipped()
     fixed = {name: value for name, value in base.values.items() if name.startswith("host/")}
-    usable = [_is_usable(row, sample, base) for row, sample in zip(rows, samples, strict=True)]
+    usable = _usable(rows, samples, base)
     fitted: dict[str, dict[str, float]] = {}
     predictions: list[tuple[float, float, float] | None] = [None] * len(rows)
     if not any(usable):  # nothing here says anything of the links
         return _scored(rows, _shipped_predictions(rows), "source", None)
-    whole = fit([s for s, use in zip(samples, usable, strict=True) if s is not None and use], fixed)
+    used = [at for at, use in enumerate(usable) if use]
+    problem = Problem.of([sample for at in used if (sample := samples[at]) is not None])
+    origin = np.array([rows[at].source for at in used])
+    whole = problem.solved(np.ones(len(used), dtype=bool), fixed)
     for source in sorted({row.source for row in rows}):
-        others = [
-            s for s, use in zip(samples, usable, strict=True) if s is not None and use and s.source != source
-        ]
-        own = any(
-            use and s is not None and s.source == source for s, use in zip(samples, usable, strict=True)
-        )
-        values = fit(others, fixed) if own and others else whole
+        others = origin != source
+        values = problem.solved(others, fixed) if others.any() and not others.all() else whole
         fitted[source] = values
         parameters = Parameters(values=values, ranges=base.ranges)
         for at, (row, sample) in enumerate(zip(rows, samples, strict=True)):
@@ -75,15 +73,17 @@ def refit(rows: Sequence[PublishedRow], fixed: Mapping[str, float]) -> Parameter
     """Parameters fitted to all healthy rows, with ranges from the errors of leaving each source out."""
     samples = samples_of(rows)
     start = Parameters(values=dict(fixed))
-    usable = [_is_usable(row, sample, start) for row, sample in zip(rows, samples, strict=True)]
+    usable = _usable(rows, samples, start)
     used = [s for s, use in zip(samples, usable, strict=True) if s is not None and use]
-    values = fit(used, fixed)
+    problem = Problem.of(used)
+    origin = np.array([s.source for s in used])
+    values = problem.solved(np.ones(len(used), dtype=bool), fixed)
     predictions = np.zeros(len(used))
     for fold in _folds(used):
-        parameters = Parameters(values=fit([s for s in used if s.source not in fold], fixed))
-        for at, sample in enumerate(used):
-            if sample.source in fold:
-                predictions[at] = priced_s(sample.counts, parameters)
+        left_out = np.isin(origin, sorted(fold))
+        parameters = Parameters(values=problem.solved(~left_out, fixed))
+        for at in np.flatnonzero(left_out):
+            predictions[at] = priced_s(used[at].counts, parameters)
     return Parameters(values=values, ranges=ranges_of(used, predictions.tolist()))
 
 
@@ -95,11 +95,28 @@ def _folds(samples: Sequence[Sample]) -> list[set[str]]:
     return [*large, *(set(small[at::5]) for at in range(5) if small[at::5])]
 
 
-def _is_usable(row: PublishedRow, sample: Sample | None, parameters: Parameters) -> bool:
-    if sample is None or row.health != "healthy":
-        return False
-    floor = launcher_floor_s(row.options, row.op, row.per_node, row.nodes, parameters)
-    return floor < _LAUNCHER_PART * sample.measured_s and not _is_held_up(sample)
+def _usable(
+    rows: Sequence[PublishedRow], samples: Sequence[Sample | None], parameters: Parameters
+) -> list[bool]:
+    """Rows that say something of the links: healthy, and a launcher takes less than a fifth of their time.
+
+    What a launcher takes that a curve does not name is told by its small messages that were held up.
+    """
+    floors: dict[str, float] = {}
+    for row, sample in zip(rows, samples, strict=True):
+        curve = row.id.rpartition(":")[0]
+        if sample is not None and _is_held_up(sample):
+            floors[curve] = min(floors.get(curve, np.inf), sample.measured_s)
+    return [
+        sample is not None
+        and row.health == "healthy"
+        and max(
+            launcher_floor_s(row.options, row.op, row.per_node, row.nodes, parameters),
+            floors.get(row.id.rpartition(":")[0], 0.0),
+        )
+        < _LAUNCHER_PART * sample.measured_s
+        for row, sample in zip(rows, samples, strict=True)
+    ]
 
 
 def _is_held_up(sample: Sample) -> bool:
@@ -215,6 +232,8 @@ def validate_choices(
     files: Sequence[tuple[str, str]], topology_of: Callable[[str], Node]
 ) -> ChoiceValidation:
     """Compare with what NCCL itself chose: `files` are (name, JSON text), `topology_of` reads their XML."""
+    if not files:
+        raise InputError("no file of choices is given", fix="give the .json files of validation/nccl_choices")
     rows: list[ChoiceRow] = []
     equal: dict[str, list[bool]] = defaultdict(list)
     for name, text in files:

@@ -114,8 +114,8 @@ def unreachable(members: Sequence[Reachable], inbox: Inbox) -> Mapping[str, str]
 
 def _ask(asked: Mapping[Channel, Message], kind: str, inbox: Inbox) -> dict[Channel, Message]:
     """Send each its message and wait for the answers of a kind; what else arrives stays in the inbox."""
-    for channel, message in asked.items():
-        channel.send(message)
+    for channel, question in asked.items():
+        channel.send(question)
     answers: dict[Channel, Message] = {}
     others: list[tuple[Channel, Message | None]] = []
     gone: set[Channel] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from assay.errors import InputError
@@ -24,11 +25,12 @@ def whole(row: Row, key: str) -> int | None:
 
 
 def number(row: Row, key: str) -> float | None:
-    """A number, or None where the cell is empty or holds words."""
+    """A finite number, or None where the cell is empty or holds words."""
     text = (row.get(key) or "").strip().replace(",", "")
     if not text:
         return None
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         return None
+    return value if math.isfinite(value) else None

@@ -27,6 +27,7 @@ class MicroTraffic:
     cp: Pair
     ep: Pair
     send: Floats
+    send_bytes: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Weights:
 
 def weights(c: Columns) -> Weights:
     """Weights on one rank of an inner stage; `head` is what the first or last stage holds besides."""
-    block = c.layers * (c.attention_weights / c.tp + c.small_weights)
+    block = c.mixing_weights / c.tp + c.layers * c.small_weights
     dense = (2 + c.gated) * c.hidden * (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp
     router = c.moe_layers * c.hidden * c.experts
     experts = (2 + c.gated) * c.hidden * c.moe_layers * c.experts * c.expert_ffn / (c.ep * c.etp)
@@ -55,37 +56,58 @@ def weights(c: Columns) -> Weights:
 
 def micro_traffic(c: Columns, network: Network, physics: Physics) -> MicroTraffic:
     """Tensor, context and expert traffic of one micro-batch, and one send between stages."""
+    send, sent = _send(c, network, physics)
     return MicroTraffic(
         tp=_tensor(c, network, physics),
         cp=_context(c, network, physics),
         ep=_expert(c, network, physics),
-        send=physics.pp
-        * np.where(
-            c.pp > 1,
-            network.time_s(
-                "send_recv",
-                2 * c.tokens * c.hidden / np.where(c.sp + c.split_sends > 0, c.tp, 1.0),
-                np.where(c.pp > 1, 2, 1),
-                c.tp * c.cp * c.dp,
-            ),
-            0.0,
-        ),
+        send=send,
+        send_bytes=sent,
     )
 
 
+def _send(c: Columns, network: Network, physics: Physics) -> tuple[Floats, Floats]:
+    """Seconds and bytes of one micro-batch sent a stage on, the mean of both ways.
+
+    It is cut over the tensor ranks, and joined there again without sequence parallelism.
+    """
+    size = 2 * c.tokens * c.hidden
+    cut = np.where(c.sp > 0, 1.0, (c.split_sends + c.split_gradient_sends) / 2)
+    sent = size * (1 - cut + cut / c.tp)
+    hop = network.time_s("send_recv", sent, np.where(c.pp > 1, 2, 1), c.tp * c.cp * c.dp)
+    joined = np.where(c.sp > 0, 0.0, cut * network.time_s("all_gather", size, c.tp, 1))
+    return np.where(c.pp > 1, physics.pp * (hop + joined), 0.0), sent
+
+
 def _tensor(c: Columns, network: Network, physics: Physics) -> Pair:
-    """Two all-reduces a layer each way; with sequence parallelism as gathers and scatters, one more back."""
+    """Two all-reduces a layer each way; with sequence parallelism as gathers and scatters, one more back.
+
+    Gathers carry values that are quantised already; what is summed travels in bf16.
+    """
     size = 2 * c.tokens * c.hidden
     pieces = np.where(c.sp > 0, network.time_s("all_gather", size, c.tp, 1), 0.0)
-    whole = np.where(c.sp > 0, 2 * pieces, network.time_s("all_reduce", size, c.tp, 1))
+    narrow = 1 - c.quantised * (1 - c.bf16_layers_frac) * (1 - c.layer_rates.left_bytes / 2)
+    gathered = narrow * pieces
+    whole = np.where(c.sp > 0, pieces + gathered, network.time_s("all_reduce", size, c.tp, 1))
     blocks = c.layers + c.dense_layers + c.moe_layers * (c.shared_ffn > 0)
     slower = np.where(c.generation == 0, physics.tp_ampere, physics.tp_later)
     per_pass = blocks * whole * slower
     # The gathered input is gathered again for the weight's gradient, behind the input's.
-    again = blocks * pieces * slower * physics.tail
-    inside = np.where(c.etp > 1, c.moe_layers * whole * c.topk * slower, 0.0)
+    again = blocks * gathered * slower * physics.tail
+    inside = np.where(c.etp > 1, c.moe_layers * _inside(c, network, whole) * c.topk * slower, 0.0)
     exposed = _hidden(c.tp_hidden_frac, physics.tail)
     return Pair(forward=(per_pass + inside) * exposed, backward=(per_pass + inside) * exposed + again)
+
+
+def _inside(c: Columns, network: Network, whole: Floats) -> Floats:
+    """Ranks that share an expert gather each other's tokens and scatter the sums, a copy of a token each.
+
+    Where tensor ranks hold the same tokens the sums are all-reduced, which is `whole`.
+    """
+    if not np.any(c.etp > 1):
+        return whole
+    gathered = 2 * c.tokens * c.hidden * c.etp / np.where(c.sp > 0, c.tp, 1.0)
+    return np.where(c.own_tokens, 2 * network.time_s("all_gather", gathered, c.etp, 1), whole)
 
 
 def _hidden(frac: Floats, tail: float) -> Floats:
@@ -97,7 +119,7 @@ def _context(c: Columns, network: Network, physics: Physics) -> Pair:
     """Keys and values of every other rank, once forward, and backward again with their gradients."""
     width = np.where(c.latent_rank > 0, c.heads, c.kv_heads) * (c.head_dim + c.value_dim) / c.tp
     size = 2 * c.micro_batch * c.seq_len * width
-    once = c.layers * network.time_s("all_gather", size, c.cp, c.tp) * physics.cp
+    once = c.attention_layers * network.time_s("all_gather", size, c.cp, c.tp) * physics.cp
     exposed = np.where(c.cp_overlap > 0, np.maximum(physics.tail, 0.15), 1.0)
     return Pair(forward=once * exposed, backward=2 * once * exposed)
 
@@ -105,7 +127,7 @@ def _context(c: Columns, network: Network, physics: Physics) -> Pair:
 def _expert(c: Columns, network: Network, physics: Physics) -> Pair:
     """Tokens to their experts and back: two all-to-alls a layer each way."""
     tokens = c.tokens / np.where(c.sp > 0, c.tp, 1.0)
-    stride = np.where(c.sp > 0, c.etp, c.tp)
+    stride = np.where(c.own_tokens, c.etp, c.tp)
     apart = network.nodes(c.ep, stride).astype(float)
     distinct = apart * (1 - (1 - 1 / np.maximum(apart, 1)) ** c.topk)
     copies = np.where((c.ep_once_a_node > 0) & (apart > 1), np.minimum(distinct, c.topk), c.topk)
@@ -117,11 +139,16 @@ def _expert(c: Columns, network: Network, physics: Physics) -> Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTraffic:
-    """Seconds of gradient and weight traffic, before anything hides it; `rounds` of each a step."""
+    """Seconds of gradient and weight traffic, before anything hides it; `rounds` of each a step.
+
+    The bytes are one rank's weights and gradients of the whole group, as nccl-tests counts a size.
+    """
 
     gather: Floats
     reduce: Floats
     rounds: Floats
+    gather_bytes: Floats
+    reduce_bytes: Floats
 
 
 def step_traffic(c: Columns, network: Network, physics: Physics) -> StepTraffic:
@@ -135,6 +162,8 @@ def step_traffic(c: Columns, network: Network, physics: Physics) -> StepTraffic:
     reduce = network.time_s("reduce_scatter", plain, shard, c.tp) + network.time_s(
         "all_reduce", plain / shard, outer, c.tp * shard
     )
+    if np.any(c.reduces_whole):
+        reduce = reduce + c.reduces_whole * network.time_s("all_gather", plain, shard, c.tp)
     # Frozen weights are sharded by FSDP too, and gathered all the same.
     kept = np.where((c.lora > 0) & (c.zero < 3), learned, held.plain + held.head)
     gather = network.time_s("all_gather", kept * c.gather_bytes, shard, c.tp)
@@ -146,6 +175,8 @@ def step_traffic(c: Columns, network: Network, physics: Physics) -> StepTraffic:
     gather = np.where(c.zero > 0, gather, 0.0) + np.where(c.zero == 1, c.gather_by_rank_s * shard, 0.0)
     slow = np.where(c.zero >= 3, c.shard_link_frac, 1.0)
     return StepTraffic(
+        gather_bytes=np.where(c.zero > 0, (kept + held.experts) * c.gather_bytes, 0.0),
+        reduce_bytes=(learned + np.where(c.lora > 0, 0.0, held.experts)) * c.grad_bytes,
         gather=gather * physics.dp / slow,
         reduce=reduce * physics.dp / slow,
         rounds=np.where((c.zero >= 2) & (c.pp == 1), c.micro_batches, 1.0),

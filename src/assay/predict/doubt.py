@@ -56,6 +56,7 @@ _STACKS = (
     "megatron",
     "megatron-2022",
     "megatron-deepspeed",
+    "megatron-deepspeed-2022",
     "nemo",
     "mlperf",
     "megatron-bridge",
@@ -75,7 +76,7 @@ def class_of(one: Situation) -> str:
         return "fine-tuning"
     if one.layout.sharding in ("zero2", "zero3"):
         return "sharded"
-    if model.hidden <= 2048 and one.stack.id == "megatron-deepspeed":
+    if model.hidden <= 2048 and one.stack.id.startswith("megatron-deepspeed"):
         return "small dense"
     return f"dense {_FAMILIES.get(one.gpu.architecture, one.gpu.architecture)}"
 

@@ -18,6 +18,15 @@ from assay.predict.situation import Columns
 
 Floats = NDArray[np.float64]
 
+#: Bytes per element of the result that joining the pieces of context parallelism moves: a piece's result is
+#: read, scaled and added to the sum so far (2 + 2 + 2), and half of the queries copied out for it (4 · ½).
+#: Backward the gradient of the queries likewise, and the result and its gradient copied out.
+_JOIN_FORWARD = 8.0
+_JOIN_BACKWARD = 10.0
+
+#: Tokens of a chunk of a state-space scan, as Megatron's mixer cuts them.
+_CHUNK = 128.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
@@ -50,6 +59,8 @@ class Compute:
     host: Pair
     idle: Pair
     head: Floats
+    head_weight: Floats
+    spared: Floats
 
     @property
     def kernels(self) -> Pair:
@@ -59,14 +70,21 @@ class Compute:
 
 def compute(c: Columns, physics: Physics) -> Compute:
     """Kernel times of one micro-batch through all layers, as if one rank held them all (tp, cp, ep cut)."""
+    mixing = _attention(c, physics)
+    head, head_weight = _head(c, physics)
+    gemm, last = _gemms(c, physics)
+    if np.any(c.ssm_layers):
+        mixing = mixing + _scan(c, physics)
     return Compute(
-        gemm=_gemms(c, physics),
-        attention=_attention(c, physics),
+        gemm=gemm,
+        attention=mixing,
         traffic=_traffic(c, physics),
         cast=_casts(c, physics),
         host=_host(c, physics),
         idle=_idle(c, physics),
-        head=_head(c, physics),
+        head=head,
+        head_weight=head_weight,
+        spared=c.stops_early * last,
     )
 
 
@@ -74,7 +92,7 @@ def expert_tokens(c: Columns) -> tuple[Floats, Floats]:
     """Tokens that one expert sees, and experts on one rank; zeros without experts."""
     experts = np.maximum(c.experts, 1)
     per_rank = c.tokens / np.where(c.sp > 0, c.tp, 1.0)
-    spread = np.where(c.sp > 0, c.ep * c.etp, c.ep)
+    spread = np.where(c.own_tokens, c.ep * c.etp, c.ep)
     seen = per_rank * spread * c.topk / experts * c.imbalance
     return np.where(c.moe_layers > 0, seen, 0.0), np.where(c.moe_layers > 0, experts / c.ep, 0.0)
 
@@ -93,23 +111,30 @@ def _products(c: Columns) -> tuple[list[tuple[Floats, Floats, Floats]], list[Flo
         (t, c.ffn * (1 + c.gated) / tp, h),
         (t, h, c.ffn / tp),
     ]
-    counts = [c.layers, c.layers, c.dense_layers, c.dense_layers]
+    counts = [c.attention_layers, c.attention_layers, c.dense_layers, c.dense_layers]
     if np.any(mla):
         products += [
             (t * squeezed, c.query_rank, h),
             (t * mla, c.latent_rank + c.rope_dim, h),
             (t * mla, c.heads * (c.head_dim + c.value_dim) / tp, c.latent_rank),
         ]
-        counts += [c.layers] * 3
+        counts += [c.attention_layers] * 3
     if np.any(c.shared_ffn * c.moe_layers):
         shared = c.shared_ffn * (c.moe_layers > 0)
         products += [(t, shared * (1 + c.gated) / tp, h), (t, h, shared / tp)]
         counts += [c.moe_layers] * 2
+    if np.any(c.ssm_layers):
+        mixed = t * (c.ssm_layers > 0)
+        products += [(mixed, c.ssm_projected / tp, h), (mixed, h, c.ssm_inner / tp)]
+        counts += [c.ssm_layers] * 2
     return products, counts
 
 
-def _gemms(c: Columns, physics: Physics) -> Pair:
-    """Forward product, and backward the input's and the weight's gradient, of every matrix of the layers."""
+def _gemms(c: Columns, physics: Physics) -> tuple[Pair, Floats]:
+    """Forward product, and backward the input's and the weight's gradient, of every matrix of the layers.
+
+    Besides, the forward's part that is the last product of dense layers.
+    """
     products, counts = _products(c)
     shape = np.broadcast_shapes(*(side.shape for sides in products for side in sides), c.tokens.shape)
     m, n, k = (np.stack([np.broadcast_to(p[i], shape) for p in products]) for i in range(3))
@@ -122,12 +147,13 @@ def _gemms(c: Columns, physics: Physics) -> Pair:
         share = c.bf16_layers_frac
         forward = forward + share * (p_forward - forward)
         backward = backward + share * (p_data + learns * p_weight - backward)
+    last = many[3] * forward[3]
     forward, backward = (many * forward).sum(0), (many * backward).sum(0)
     if np.any(c.moe_layers):
         e_forward, e_backward = _experts(c)
         forward, backward = forward + c.moe_layers * e_forward, backward + c.moe_layers * e_backward
     slower = gemm_factor(c, physics)
-    return Pair(forward=forward * slower, backward=backward * slower)
+    return Pair(forward=forward * slower, backward=backward * slower), last * slower
 
 
 def _three(rates: GemmRates, m: Floats, n: Floats, k: Floats) -> tuple[Floats, Floats, Floats]:
@@ -144,7 +170,7 @@ def _experts(c: Columns) -> tuple[Floats, Floats]:
     width = c.expert_ffn / c.etp
     up, down = width * (1 + c.gated), width
     idle = np.maximum(local - 1, 0)
-    reread = idle * c.hidden * (up + down) * c.layer_rates.input_bytes / c.layer_rates.memory_Bps
+    reread = idle * c.hidden * (up + down) * c.layer_rates.right_bytes / c.layer_rates.memory_Bps
     forward = gemm_time_s(c.layer_rates, rows, up, c.hidden) + gemm_time_s(
         c.layer_rates, rows, c.hidden, down
     )
@@ -185,7 +211,11 @@ def _attention(c: Columns, physics: Physics) -> Pair:
     queries = c.seq_len / c.cp
     width = c.head_dim + c.rope_dim * (c.latent_rank > 0)
     seen = np.minimum(c.seq_len, c.packed_len) / 2
-    seen = np.where(c.window > 0, np.minimum(seen, c.window), seen)
+    seen = seen + c.windowed_frac * (np.minimum(seen, c.window) - seen)
+    # Keys arrive in cp pieces: a block of queries meets the first and three quarters of the others, each in
+    # a kernel of its own that fills its pipeline again.
+    pieces = 1 + 0.75 * (c.cp - 1)
+    seen = seen + c.attention.ramp * (pieces - 1)
     fused = attention_time_s(
         c.attention, c.micro_batch, queries, heads, kv_heads, width, value_width=c.value_dim, keys=seen
     )
@@ -196,17 +226,37 @@ def _attention(c: Columns, physics: Physics) -> Pair:
     fused = fused * vendor * np.where(c.flash > 0, flash, np.where(c.flash1 > 0, first, 1.0))
     ratio = np.where(c.flash1 > 0, physics.flash1_backward, physics.attention_backward)
     ratio = np.where(c.flash > 0, physics.flash_backward, ratio)
+    joined = np.where(c.cp > 1, c.micro_batch * queries * heads * c.value_dim * pieces, 0.0)
+    joined = joined * traffic_factor(c, physics) / c.memory_Bps
     if not np.any(c.unfused):
-        return Pair(forward=c.layers * fused, backward=c.layers * fused * ratio)
+        return Pair(
+            forward=c.attention_layers * (fused + _JOIN_FORWARD * joined),
+            backward=c.attention_layers * (fused * ratio + _JOIN_BACKWARD * joined),
+        )
     scores = c.micro_batch * heads * queries * c.seq_len
     # Tensor cores want widths in multiples of 8 elements; other widths fall to slower kernels.
     odd = np.where(width % 8 == 0, 1.0, 15.0)
     rate = c.plain_rates.peak_flop_per_s * 0.6
     product = 2 * scores * (width + c.value_dim) / rate * odd
     moved = scores * physics.unfused / c.memory_Bps
-    forward = np.where(c.unfused > 0, product + 13 * moved, fused)
-    backward = np.where(c.unfused > 0, 2 * product + 17 * moved, fused * ratio)
-    return Pair(forward=c.layers * forward, backward=c.layers * backward)
+    forward = np.where(c.unfused > 0, product + 13 * moved, fused) + _JOIN_FORWARD * joined
+    backward = np.where(c.unfused > 0, 2 * product + 17 * moved, fused * ratio) + _JOIN_BACKWARD * joined
+    return Pair(forward=c.attention_layers * forward, backward=c.attention_layers * backward)
+
+
+def _scan(c: Columns, physics: Physics) -> Pair:
+    """A state-space block (Mamba-2) between its two products, in chunks of `_CHUNK` tokens.
+
+    Per inner unit and token: convolution and gated norm 10 bytes, the scan's values in and out 6, and the
+    states of each chunk in fp32, written, passed on (read and written) and read: 16·states/chunk. Products
+    within a chunk (chunk FLOP, the causal half) and with the states (4·states) run at a quarter of the peak.
+    Backward computes the states again and their gradients. Dao and Gu 2024 (arXiv 2405.21060), section 6.
+    """
+    unit = c.tokens * c.ssm_inner / c.tp
+    moved = unit * (16.0 + 16.0 * c.ssm_state / _CHUNK) * traffic_factor(c, physics) / c.memory_Bps
+    product = unit * (_CHUNK + 4.0 * c.ssm_state) / (0.25 * c.plain_rates.peak_flop_per_s)
+    once = c.ssm_layers * (moved + product)
+    return Pair(forward=once, backward=3.0 * once)
 
 
 def _traffic(c: Columns, physics: Physics) -> Pair:
@@ -214,8 +264,9 @@ def _traffic(c: Columns, physics: Physics) -> Pair:
     t = c.tokens
     norms = 16 * c.hidden / np.where(c.sp > 0, c.tp, 1.0)
     rope = np.where(c.positions > 0, 0.0, 4.0) * (c.heads + c.kv_heads) * c.head_dim / c.tp
+    rope = rope * c.attention_layers / c.layers
     width = (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp / c.layers
-    routed = c.moe_layers * c.topk * c.expert_ffn / c.layers / np.where(c.sp > 0, c.tp, c.etp)
+    routed = c.moe_layers * c.topk * c.expert_ffn / c.layers / np.where(c.own_tokens, c.tp, c.etp)
     width = width + routed
     forward = norms + rope + width * (4 + 2 * c.gated)
     backward = norms + rope + width * (6 + 4 * c.gated)
@@ -228,9 +279,9 @@ def _traffic(c: Columns, physics: Physics) -> Pair:
     scale = c.layers * t * traffic_factor(c, physics) / c.memory_Bps
     learns = 1 - c.lora
     sums = c.sum_bytes * learns
-    weights = c.layers * c.attention_weights / c.tp
     weights = (
-        weights + (2 + c.gated) * c.hidden * (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp
+        c.mixing_weights / c.tp
+        + (2 + c.gated) * c.hidden * (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp
     )
     weights = weights + (2 + c.gated) * c.hidden * c.moe_layers * c.experts * c.expert_ffn / (c.ep * c.etp)
     summed = weights * sums * traffic_factor(c, physics) / c.memory_Bps
@@ -240,23 +291,33 @@ def _traffic(c: Columns, physics: Physics) -> Pair:
 
 
 def _casts(c: Columns, physics: Physics) -> Pair:
-    """Quantising the inputs of every product, and backward the gradients of its output."""
+    """Quantising the inputs of every product, and backward the gradients of its output.
+
+    With sequence parallelism what is gathered over the tensor ranks (inputs of the first product of a block,
+    gradients of the last one's output) is quantised before it is sent, each rank its own part; where
+    products want a transposed copy, each rank turns the whole.
+    """
     t = c.tokens * c.quantised * (1 - c.bf16_layers_frac)
-    q, kv = c.heads * c.head_dim / c.tp, c.kv_heads * c.head_dim / c.tp
+    attends, scans = c.attention_layers / c.layers / c.tp, c.ssm_layers / c.layers / c.tp
+    q = attends * c.heads * c.head_dim + scans * c.ssm_inner
+    projected = attends * (c.heads + 2 * c.kv_heads) * c.head_dim + scans * c.ssm_projected
     inner = (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.layers / c.tp
     dense = (c.dense_layers + c.moe_layers * (c.shared_ffn > 0)) / c.layers
     routed = c.moe_layers / c.layers * c.topk / np.where(c.sp > 0, c.tp, 1.0)
     experts = routed * (c.hidden + c.expert_ffn)
-    into = c.hidden * (1 + dense) + q + inner + experts
-    out = q + 2 * kv + c.hidden * (1 + dense) + inner * (1 + c.gated) + experts * (1 + c.gated)
-    scale = c.layers * t * c.cast_bytes * cast_factor(c, physics) / c.memory_Bps
+    in_parts = (c.cast_bytes - c.turned) / c.tp + 2 * c.turned
+    shared = c.hidden * (1 + dense) * np.where(c.sp > 0, in_parts, c.cast_bytes)
+    into = shared + c.cast_bytes * (q + inner + experts)
+    out = shared + c.cast_bytes * (projected + (inner + experts) * (1 + c.gated))
+    scale = c.layers * t * cast_factor(c, physics) / c.memory_Bps
     return Pair(forward=scale * into, backward=scale * out)
 
 
 def kernels(c: Columns) -> Floats:
     """Kernels of one layer's forward: the stack's own, quantisation, and those of routing and each expert."""
     local = np.where(c.moe_layers > 0, c.experts / c.ep, 0.0)
-    routed = c.moe_layers / c.layers * (30.0 + 4.0 * local)
+    # Each expert's tokens are quantised on their own before both products.
+    routed = c.moe_layers / c.layers * (30.0 + (4.0 + 2.0 * c.quantised) * local)
     return c.layer_kernels + routed + np.where(c.quantised > 0, 10.0, 0.0) + 20.0 * c.lora
 
 
@@ -276,8 +337,11 @@ def _idle(c: Columns, physics: Physics) -> Pair:
     return Pair(forward=forward, backward=1.6 * forward)
 
 
-def _head(c: Columns, physics: Physics) -> Floats:
-    """Output head and loss, forward and backward, on the last stage; embedding's sums with them."""
+def _head(c: Columns, physics: Physics) -> tuple[Floats, Floats]:
+    """Output head and loss, forward and backward, on the last stage, and its weight's gradient of that.
+
+    The embedding's sums are with them.
+    """
     parts = _three(c.plain_rates, c.tokens, c.vocab / c.tp, c.hidden)
     plain = np.array([physics.gemm_ampere, physics.gemm_hopper, physics.gemm_blackwell])
     slower = plain[c.generation.astype(int)] * c.power_ratio**physics.power
@@ -285,4 +349,4 @@ def _head(c: Columns, physics: Physics) -> Floats:
     moved = c.tokens * c.vocab / c.tp * c.loss_passes
     sums = c.sum_bytes * c.vocab * c.hidden / c.tp * (1 - c.lora)
     loss = (moved + sums) * traffic_factor(c, physics) / c.memory_Bps
-    return np.asarray((1 + c.extra_heads) * (product + loss))
+    return (1 + c.extra_heads) * (product + loss), (1 - c.lora) * parts[2] * slower

@@ -169,6 +169,9 @@ def layer_activations(c: Columns) -> Floats:
     mla = np.where(c.latent_rank > 0, 4 * (c.query_rank + c.latent_rank), 0.0)
     out = c.heads * c.value_dim * np.where(c.eager_saves > 0, 4, 2)
     attention = (2 * heads + out + 4 * c.heads) / c.tp + mla
+    # Of a state-space block the projected inputs, the convolution's results and the outputs.
+    state_space = c.ssm_layers * 2 * (2 * c.ssm_projected + c.ssm_inner) / c.tp
+    attention = (c.attention_layers * attention + state_space) / c.layers
     scores = np.where((c.unfused > 0) & (c.selective == 0), 5 * c.heads * c.seq_len / c.tp, 0.0)
     wide = (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.layers / c.tp
     gate = c.gated * np.where(c.eager_saves > 0, 2, 1)

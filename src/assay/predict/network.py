@@ -48,7 +48,7 @@ def wires(
         domain_ranks=domain_ranks,
         link_Bps=0.8 * (slot_Bps if links_Bps is None else links_Bps),
         nic_Bps=nic_Bps * (0.88 if lossless else 0.75),
-        link_s=5e-6 if links_Bps is None else 1.5e-6,
+        link_s=5e-6,
         nic_s=8e-6 if lossless else 15e-6,
     )
 

@@ -7,6 +7,7 @@ time, at its id, or at which paper it comes from; the framework's name and year 
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -46,7 +47,7 @@ def marginal(row: Row) -> Marginal:
     assumed: list[str] = []
     system = system_of(row)
     gpu = device_of(catalogue_gpu(system.gpu), row)
-    gpus = need(row, "gpus_total")
+    gpus = _gpus(row)
     shapes = shapes_of(row, assumed)
     stack = stack_of(row)
     precision, bf16_frac = precision_of(row)
@@ -55,6 +56,7 @@ def marginal(row: Row) -> Marginal:
     if seq_len is None:
         seq_len = _noted_seq(row, assumed)
     told = overlaps_of(row)
+    dropped = re.search(r"token ?-?drop", row.get("notes", "")) is not None
     ways = [(told, 1.0)]
     if not told and stack.id == "megatron":
         assumed.append("overlap marginalised")
@@ -79,6 +81,7 @@ def marginal(row: Row) -> Marginal:
                     gpu=gpu,
                     stack=stack,
                     bf16_layers_frac=bf16_frac,
+                    dropped_tokens=dropped,
                     **way,  # type: ignore[arg-type]
                 )
                 found.append((one, weight * more * chance))
@@ -94,6 +97,13 @@ def marginal(row: Row) -> Marginal:
         wires=wires_of_row(row, gpu, system),
         assumed=tuple(dict.fromkeys(assumed)),
     )
+
+
+def _gpus(row: Row) -> int:
+    """GPUs as stated, else the product of the degrees where the data-parallel one is among them."""
+    if whole(row, "gpus_total") is None and whole(row, "dp"):
+        return math.prod(whole(row, key) or 1 for key in ("tp", "pp", "cp", "dp"))
+    return need(row, "gpus_total")
 
 
 def measured_s(row: Row) -> float | None:
@@ -142,10 +152,12 @@ def _layout(row: Row, gpus: int, precision: str, stack: Stack, shape: Transforme
         dp = gpus // inner
     sharding, shard = _sharding(row, dp * cp, stack)
     vpp = whole(row, "vpp") or 1
-    old = stack.id in ("megatron-deepspeed", "megatron-2020")
+    old = stack.id.startswith(("megatron-deepspeed", "megatron-2020"))
     said_sp = row.get("sp", "")
     sp = said_sp == "True" or (said_sp == "" and not old)
-    etp = tp if ep > 1 and (tp * cp * dp) % (ep * tp) == 0 and stack.id in ("nemo", "mlperf") else 1
+    etp = _expert_tensor(row, stack, tp) if ep > 1 else 1
+    if (tp * cp * dp) % (ep * etp):
+        etp = 1
     if (tp * cp * dp) % (ep * etp):
         ep, etp = 1, 1
     vpp = vpp if pp > 1 else 1
@@ -167,6 +179,13 @@ def _layout(row: Row, gpus: int, precision: str, stack: Stack, shape: Transforme
     )
 
 
+def _expert_tensor(row: Row, stack: Stack, tp: int) -> int:
+    """Ranks that cut one expert: as the row notes, else Megatron's default of the tensor ranks for NeMo."""
+    if noted := re.search(r"\bETP ?= ?(\d+)", row.get("notes", "")):
+        return max(1, int(noted[1]))
+    return tp if stack.id in ("nemo", "mlperf") else 1
+
+
 def _sharding(row: Row, group: int, stack: Stack) -> tuple[str, int]:
     said = row.get("sharding", "").lower()
     number = re.search(r"(?:fsdp\s*2?\s*|group |dp)(\d+)", said.replace("fsdp2 ", "fsdp "))
@@ -182,7 +201,7 @@ def _sharding(row: Row, group: int, stack: Stack) -> tuple[str, int]:
         return "zero1", size
     if row.get("distributed_optimizer") == "True":
         return "zero1", 0
-    return ("none" if stack.id.startswith("megatron-20") or stack.id == "megatron-deepspeed" else "zero1"), 0
+    return ("none" if stack.id.startswith(("megatron-20", "megatron-deepspeed")) else "zero1"), 0
 
 
 def _layout_choices(

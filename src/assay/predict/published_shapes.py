@@ -10,6 +10,18 @@ from assay.domain.workload import Transformer
 from assay.errors import InputError
 from assay.predict.cells import Row, number, whole
 
+#: Families whose feed-forward is gated.
+_GATED = ("llama", "mistral", "mixtral", "qwen", "intern", "aurora", "yi", "glm", "deepseek")
+
+#: Words in a model's name → the vocabulary of its family; the first that is found.
+_VOCABULARIES = (
+    ("bloom", 250880),
+    ("llama 3", 128256),
+    ("llama3", 128256),
+    ("qwen", 151936),
+    ("glm", 150528),
+)
+
 
 def shapes_of(row: Row, assumed: list[str]) -> list[tuple[Transformer, float]]:
     """The shape a row states, its gaps filled from the catalogue's model of that name, or several."""
@@ -74,10 +86,9 @@ def _head_counts(hidden: int, tp: int) -> list[int]:
 
 def _plain(row: Row, layers: int, hidden: int, ffn: int | None, heads: int, vocab: int) -> Transformer:
     name = row.get("model_name", "model")
-    gated = any(
-        w in name.lower() for w in ("llama", "mistral", "mixtral", "qwen", "intern", "aurora", "yi", "glm")
-    )
-    experts, topk = whole(row, "experts") or 0, whole(row, "topk") or 0
+    gated = any(word in name.lower() for word in _GATED)
+    experts = whole(row, "experts") or 0
+    topk = whole(row, "topk") or min(experts, 2 if experts <= 16 else 8)
     width = ffn or (round(8 * hidden / 3 / 256) * 256 if gated else 4 * hidden)
     return Transformer(
         id=re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-") or "model",
@@ -103,7 +114,10 @@ def _plain(row: Row, layers: int, hidden: int, ffn: int | None, heads: int, voca
 
 
 def _usual_vocab(row: Row) -> int:
-    return 250880 if "bloom" in row.get("model_name", "").lower() else 51200
+    """The vocabulary that models of the named family have; GPT's, padded, where the name says nothing."""
+    name = row.get("model_name", "").lower()
+    found = [size for word, size in _VOCABULARIES if word in name]
+    return found[0] if found else 32000 if any(word in name for word in _GATED) else 51200
 
 
 def _named(name: str) -> Transformer | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from assay.catalog.devices import gpus
 from assay.domain.device import Gpu
 from assay.errors import InputError
 from assay.predict.cells import Row, whole
@@ -104,8 +105,23 @@ def system_of(row: Row) -> System:
     said = row.get("gpu_model", "")
     for word, system in _SYSTEMS:
         if word in said:
-            return system
-    raise InputError(f"gpu_model {said!r} is not in the catalogue")
+            return replace(system, gpu=_form(system.gpu, said))
+    # Any other device of the catalogue that is named: eight in a node, and a usual NIC.
+    key = re.sub(r"[^a-z0-9]", "", said.lower())
+    stems = {one.id: re.sub(r"-(sxm|pcie|nvl|server).*", "", one.id).replace("-", "") for one in gpus()}
+    found = [one for one, stem in stems.items() if stem in key]
+    if not found:
+        raise InputError(f"gpu_model {said!r} is not in the catalogue")
+    return System(gpu=max(found, key=lambda one: len(stems[one])), domain_ranks=8, nic_Bps=25e9)
+
+
+def _form(gpu: str, said: str) -> str:
+    """The PCIe or NVL form of a device where the row says so and the catalogue has it."""
+    for word in ("PCIe", "NVL"):
+        form = re.sub(r"-sxm2?", f"-{word.lower()}", gpu)
+        if re.search(rf"\b{word}\b", said) and any(one.id == form for one in gpus()):
+            return form
+    return gpu
 
 
 def device_of(gpu: Gpu, row: Row) -> Gpu:
@@ -154,6 +170,8 @@ def _at_its_age(name: str, said: str, notes: str, year: int) -> str:
     """A stack's variant by year, release, or what the row notes."""
     if name == "torchtitan" and "torchtitan" in said and "compile" not in said + notes:
         return "torchtitan-eager"
+    if name == "megatron-deepspeed" and year <= 2022:
+        return "megatron-deepspeed-2022"
     if name == "megatron" and year <= 2022:
         return "megatron-2020" if year <= 2021 else "megatron-2022"
     if name == "megatron-bridge" and (found := re.search(r"(\d\d)\.(\d\d)", said)):

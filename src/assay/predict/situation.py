@@ -6,6 +6,7 @@ as arrays of shape (N,): the whole predictor works on columns, one situation is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from assay.domain.device import Gpu
 from assay.domain.layout import Layout
 from assay.domain.workload import Transformer, Workload
+from assay.errors import InputError
 from assay.predict.kernels import AttentionRates, GemmRates, attention_rates, gemm_rates
 from assay.predict.stack import Stack
 
@@ -63,9 +65,16 @@ _MODEL_FIELDS = (
     "expert_ffn",
     "shared_ffn",
     "extra_heads",
-    "attention_weights",
+    "attention_layers",
+    "mixing_weights",
     "small_weights",
     "window",
+    "windowed_frac",
+    "ssm_layers",
+    "ssm_heads",
+    "ssm_inner",
+    "ssm_state",
+    "ssm_projected",
 )
 
 #: Fields of a Stack that become columns as they are.
@@ -77,14 +86,16 @@ _STACK_FIELDS = (
     "params_overlap",
     "cp_overlap",
     "ep_hidden_frac",
-    "grad_bytes",
     "loss_passes",
     "moe_passes",
     "ep_once_a_node",
     "step_s",
     "eager_saves",
+    "stops_early",
     "optimizer_bytes",
     "split_sends",
+    "split_gradient_sends",
+    "deferred_head",
     "gather_by_rank_s",
     "shard_link_frac",
 )
@@ -101,7 +112,12 @@ _GENERATIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """A step to predict. `frozen_bf16_layers_frac` of the layers stay in bf16 (nvfp4 recipes keep some)."""
+    """A step to predict. `bf16_layers_frac` of the layers stay in bf16 (nvfp4 recipes keep some).
+
+    `input_s` is what a step waits for data, `checkpoint_s` a step's share of a blocking checkpoint.
+    `dropped_tokens` says that experts take a fixed number of tokens and drop the rest, so that the host need
+    not wait for their counts.
+    """
 
     workload: Workload
     layout: Layout
@@ -113,6 +129,14 @@ class Situation:
     grads_overlap: bool | None = None
     pp_overlap: bool | None = None
     cuda_graphs: bool | None = None
+    dropped_tokens: bool = False
+    input_s: float = 0.0
+    checkpoint_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("input_s", "checkpoint_s"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"{name} = {getattr(self, name):g}; a time of at least 0 is wanted")
 
     @property
     def micro_batches(self) -> int:
@@ -146,9 +170,16 @@ class Columns:
     expert_ffn: Floats
     shared_ffn: Floats
     extra_heads: Floats
-    attention_weights: Floats
+    attention_layers: Floats
+    mixing_weights: Floats
     small_weights: Floats
     window: Floats
+    windowed_frac: Floats
+    ssm_layers: Floats
+    ssm_heads: Floats
+    ssm_inner: Floats
+    ssm_state: Floats
+    ssm_projected: Floats
     # the task
     seq_len: Floats
     packed_len: Floats
@@ -156,6 +187,8 @@ class Columns:
     lora: Floats
     trained_parameters: Floats
     model_flop_per_token: Floats
+    input_s: Floats
+    checkpoint_s: Floats
     # the layout
     tp: Floats
     sp: Floats
@@ -175,6 +208,7 @@ class Columns:
     zero_bubble: Floats
     quantised: Floats
     cast_bytes: Floats
+    turned: Floats
     amax_reduced: Floats
     bf16_layers_frac: Floats
     # the stack
@@ -193,13 +227,17 @@ class Columns:
     cp_overlap: Floats
     ep_hidden_frac: Floats
     grad_bytes: Floats
+    reduces_whole: Floats
     sum_bytes: Floats
     loss_passes: Floats
     moe_passes: Floats
     ep_once_a_node: Floats
     step_s: Floats
     eager_saves: Floats
+    stops_early: Floats
     split_sends: Floats
+    split_gradient_sends: Floats
+    deferred_head: Floats
     gather_by_rank_s: Floats
     shard_link_frac: Floats
     optimizer_bytes: Floats
@@ -218,6 +256,11 @@ class Columns:
     def gpus(self) -> Floats:
         """Ranks of each layout."""
         return self.tp * self.pp * self.cp * self.dp
+
+    @property
+    def own_tokens(self) -> NDArray[np.bool_]:
+        """Where each tensor rank has tokens of its own: sequence parallelism, or no tensor parallelism."""
+        return np.asarray((self.sp > 0) | (self.tp == 1))
 
     @property
     def tokens(self) -> Floats:
@@ -301,17 +344,29 @@ def _layout_row(one: Situation, layout: Layout) -> dict[str, float]:
         "quantised": float(dtype != "bf16"),
         "amax_reduced": float(layout.precision == "fp8"),
         "cast_bytes": _cast_bytes(one.gpu, layout.precision),
+        "turned": float(_turns(one.gpu, layout.precision)),
         "precision_class": {"bf16": 0.0, "fp8": 1.0, "fp8-block": 1.0, "nvfp4": 2.0}[dtype],
+        "grad_bytes": _grad_bytes(one.stack, layout.precision),
+        # DeepSpeed's bf16 optimizer gives every rank the whole sums, though each keeps a part of its state.
+        "reduces_whole": float(one.stack.sums_in_16_bits and layout.precision == "bf16"),
         "sum_bytes": _sum_bytes(one.stack, layout.precision),
         "gather_bytes": 1.0 if one.stack.fp8_weight_gather and dtype != "bf16" else 2.0,
     }
 
 
+def _turns(gpu: Gpu, precision: str) -> bool:
+    """Whether products want a transposed copy that can be made from the quantised values alone."""
+    return precision in ("fp8", "fp8-current") and gpu.architecture not in _NO_TRANSPOSE
+
+
 def _cast_bytes(gpu: Gpu, precision: str) -> float:
-    whole_tensors = precision in ("fp8", "fp8-current")
-    return _CAST_BYTES.get(precision, 0.0) - (
-        1.0 if whole_tensors and gpu.architecture in _NO_TRANSPOSE else 0.0
-    )
+    spared = precision in ("fp8", "fp8-current") and not _turns(gpu, precision)
+    return _CAST_BYTES.get(precision, 0.0) - (1.0 if spared else 0.0)
+
+
+def _grad_bytes(stack: Stack, precision: str) -> float:
+    """Bytes per weight that are reduced: sums kept in 16 bits travel in them, fp16 recipes' among them."""
+    return 2.0 if stack.sums_in_16_bits and precision == "fp16" else stack.grad_bytes
 
 
 def _sum_bytes(stack: Stack, precision: str) -> float:
@@ -345,11 +400,15 @@ def _rest(one: Situation) -> dict[str, float]:
     for name in ("tp_hidden_frac", "grads_overlap", "pp_overlap", "cuda_graphs"):
         said = getattr(one, name)
         row[name] = float(getattr(s, name) if said is None else said)
+    if one.dropped_tokens:
+        row["expert_launch_s"] = min(s.launch_s, s.expert_launch_s)
     return row | {
         "unfused": float(s.attention == "unfused"),
         "flash": float(s.attention == "flash"),
         "flash1": float(s.attention == "flash1"),
         "bf16_layers_frac": one.bf16_layers_frac,
+        "input_s": one.input_s,
+        "checkpoint_s": one.checkpoint_s,
         "power_ratio": _power_ratio(gpu),
         "generation": _GENERATIONS.get(gpu.architecture, 1),
         "memory_Bps": gpu.memory_Bps,

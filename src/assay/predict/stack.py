@@ -20,30 +20,33 @@ class Stack:
 
     Kernels: `attention` is separate kernels with the scores in memory, the first FlashAttention (Triton,
     ALiBi), FlashAttention-2 class, or the vendor's own. `passes` multiplies the least traffic of norms,
-    activations, residuals and position codes (1: all fused). `loss_passes` bytes per logit are moved by
-    the loss. `fused_wgrad` adds weight gradients to their sum inside the product; `sums_in_16_bits` adds
-    them in the weights' own precision, and in bf16 recipes to an fp32 sum after that. `moe_passes` multiplies
-    the traffic of sorting tokens for experts.
+    activations, residuals and position codes (1: all fused). `loss_passes` bytes per logit are moved by the
+    loss. `fused_wgrad` adds weight gradients to their sum inside the product; `sums_in_16_bits` adds them
+    in the weights' own precision, and in bf16 recipes to an fp32 sum after that, which is all-reduced.
+    `moe_passes` multiplies the traffic of sorting tokens for experts.
 
     Host: `layer_kernels` are launched in a dense layer's forward at `launch_s` each, those of routing and
-    experts at `expert_launch_s`; with `cuda_graphs` a few launches replay the dense ones. `step_s` is
-    host work once a step (data, logging, optimizer launches).
+    experts at `expert_launch_s`; with `cuda_graphs` a few launches replay the dense ones. `step_s` is host
+    work once a step (data, logging, optimizer launches).
 
     Overlap: `tp_hidden_frac` of tensor-parallel traffic runs behind the products next to it,
-    `ep_hidden_frac` of expert traffic likewise. `grads_overlap` and `params_overlap` say that gradients
-    are reduced behind the backward, and weights gathered behind the forward; `pp_overlap` and
-    `cp_overlap` hide sends between stages and keys and values under way.
+    `ep_hidden_frac` of expert traffic likewise. `grads_overlap` and `params_overlap` say that gradients are
+    reduced behind the backward, and weights gathered behind the forward; `pp_overlap` and `cp_overlap` hide
+    sends between stages and keys and values under way.
 
     Traffic: `grad_bytes` per weight are reduced. `split_sends` cuts what goes to the next stage over the
-    tensor ranks. `ep_once_a_node` sends a token once to each node that holds some of its experts (DeepEP,
-    HybridEP). `gather_by_rank_s` is what one owner costs where updated weights are broadcast owner by
-    owner, `shard_link_frac` the part of a link that sharded weights reach when they are gathered tensor
-    by tensor. `fp8_weight_gather` gathers weights in one byte.
+    tensor ranks, `split_gradient_sends` what comes back; `deferred_head` computes the weight gradients of
+    the output head while the pipeline drains. `ep_once_a_node` sends a token once to each node that holds
+    some of its experts (DeepEP, HybridEP). `gather_by_rank_s` is what one owner costs where updated weights
+    are broadcast owner by owner, `shard_link_frac` the part of a link that sharded weights reach when they
+    are gathered tensor by tensor. `fp8_weight_gather` gathers weights in one byte.
 
     Memory: `recomputes` says that whole layers are recomputed unless a user chooses otherwise, as the usual
-    configurations of JAX do. `eager_saves` says that each PyTorch operation keeps its own tensors, and that
-    gradients are dropped between steps. `optimizer_bytes` per weight are read and written by an optimizer
-    step.
+    configurations of JAX do; `stops_early` that recomputing a layer ends with the last tensor that its
+    backward needs, so that the last product is not repeated (PyTorch's checkpoints that are not re-entrant,
+    and compilers that drop dead code). `eager_saves` says that each PyTorch operation keeps its own
+    tensors, and that gradients are dropped between steps. `optimizer_bytes` per weight are read and written
+    by an optimizer step.
     """
 
     id: str
@@ -51,7 +54,7 @@ class Stack:
     attention: str = "fused"
     passes: float = 1.3
     layer_kernels: float = 25.0
-    launch_s: float = 5e-6
+    launch_s: float = 10e-6
     expert_launch_s: float = 25e-6
     cuda_graphs: bool = False
     tp_hidden_frac: float = 0.0
@@ -68,10 +71,13 @@ class Stack:
     ep_once_a_node: bool = False
     step_s: float = 0.01
     recomputes: bool = False
+    stops_early: bool = False
     eager_saves: bool = False
     optimizer_bytes: float = 30.0
     fp8_weight_gather: bool = False
     split_sends: bool = True
+    split_gradient_sends: bool = True
+    deferred_head: bool = False
     gather_by_rank_s: float = 0.0
     shard_link_frac: float = 1.0
 
@@ -84,6 +90,23 @@ class Stack:
 
 
 _MEGATRON = Stack(id="megatron", name="Megatron-LM / Megatron-Core", tp_hidden_frac=0.0)
+
+_DEEPSPEED = replace(
+    _MEGATRON,
+    id="megatron-deepspeed",
+    name="Megatron-DeepSpeed",
+    attention="unfused",
+    passes=1.8,
+    layer_kernels=35.0,
+    launch_s=25e-6,
+    grads_overlap=False,
+    params_overlap=False,
+    pp_overlap=False,
+    loss_passes=80.0,
+    step_s=0.003,
+    fused_wgrad=False,
+    sums_in_16_bits=True,
+)
 
 #: The shipped stacks, by id.
 STACKS: dict[str, Stack] = {
@@ -118,27 +141,18 @@ STACKS: dict[str, Stack] = {
             loss_passes=80.0,
             launch_s=20e-6,
         ),
+        _DEEPSPEED,
         replace(
-            _MEGATRON,
-            id="megatron-deepspeed",
-            name="Megatron-DeepSpeed",
-            attention="unfused",
-            passes=1.8,
-            layer_kernels=35.0,
-            launch_s=25e-6,
-            grads_overlap=False,
-            params_overlap=False,
-            pp_overlap=False,
-            loss_passes=80.0,
-            step_s=0.003,
-            fused_wgrad=False,
-            sums_in_16_bits=True,
-            split_sends=False,
+            _DEEPSPEED,
+            id="megatron-deepspeed-2022",
+            name="Megatron-DeepSpeed to 2022",
+            split_gradient_sends=False,
         ),
-        replace(_MEGATRON, id="nemo", name="NeMo 23-25", tp_hidden_frac=0.55, passes=1.2),
+        replace(_MEGATRON, id="nemo", name="NeMo 23-25", tp_hidden_frac=0.55, passes=1.2, deferred_head=True),
         replace(
             _MEGATRON,
             id="mlperf",
+            deferred_head=True,
             name="NeMo as submitted to MLPerf",
             tp_hidden_frac=0.55,
             passes=1.1,
@@ -149,6 +163,7 @@ STACKS: dict[str, Stack] = {
         replace(
             _MEGATRON,
             id="megatron-bridge",
+            deferred_head=True,
             name="Megatron-Bridge to 26.04",
             ep_once_a_node=True,
             tp_hidden_frac=0.55,
@@ -160,6 +175,7 @@ STACKS: dict[str, Stack] = {
         replace(
             _MEGATRON,
             id="megatron-bridge-26.06",
+            deferred_head=True,
             name="Megatron-Bridge from 26.06",
             ep_once_a_node=True,
             ep_hidden_frac=0.7,
@@ -181,6 +197,7 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="torchtitan",
+            stops_early=True,
             name="torchtitan, compiled",
             attention="flash",
             passes=1.1,
@@ -190,6 +207,7 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="torchtitan-eager",
+            stops_early=True,
             name="torchtitan, eager",
             attention="flash",
             passes=2.2,
@@ -200,6 +218,7 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="fsdp",
+            stops_early=True,
             name="PyTorch FSDP, eager",
             attention="flash",
             passes=2.2,
@@ -211,6 +230,7 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="automodel",
+            stops_early=True,
             name="NeMo AutoModel (FSDP2, DeepEP)",
             passes=1.4,
             layer_kernels=30.0,
@@ -237,9 +257,10 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="llm-foundry",
+            stops_early=True,
             name="MosaicML llm-foundry (Composer FSDP)",
             attention="flash1",
-            passes=2.2,
+            passes=1.7,
             layer_kernels=30.0,
             grad_bytes=2.0,
             fused_wgrad=False,
@@ -259,6 +280,7 @@ STACKS: dict[str, Stack] = {
         ),
         Stack(
             id="maxtext",
+            stops_early=True,
             name="MaxText (JAX, XLA)",
             attention="fused",
             passes=1.2,

@@ -20,6 +20,9 @@ from assay.predict.situation import Columns
 
 Floats = NDArray[np.float64]
 
+#: Micro-batches whose gradients of the output head's weights may be deferred (NVIDIA's configurations).
+_DEFERRED = 50.0
+
 #: The terms of a step, in the order they are shown.
 TERMS = (
     "gemm",
@@ -47,12 +50,21 @@ TERMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Step times of N situations; `terms` adds up to `time_s`, `stage_s` is one micro-batch on a stage."""
+    """Step times of N situations; `terms` adds up to `time_s`.
+
+    `forward_s` and `backward_s` are one micro-batch on an inner stage; the last stage has `last_frac` of its
+    layers and `head_s` besides, and `send_s` takes `send_bytes` to the next stage.
+    """
 
     time_s: Floats
     terms: dict[str, Floats]
     forward_s: Floats
     backward_s: Floats
+    last_frac: Floats
+    head_s: Floats
+    send_s: Floats
+    send_bytes: Floats
+    traffic: StepTraffic
     micro_batches: Floats
     tokens: Floats
     gpus: Floats
@@ -69,24 +81,20 @@ class Steps:
         return self.model_flop / self.time_s / self.gpus
 
 
-def step_times(
-    c: Columns, network: Network, physics: Physics, *, input_s: float = 0.0, checkpoint_s: float = 0.0
-) -> Steps:
-    """Step times of every situation in `c`.
-
-    `input_s` is what a step waits for data, `checkpoint_s` a step's share of a blocking checkpoint.
-    """
+def step_times(c: Columns, network: Network, physics: Physics) -> Steps:
+    """Step times of every situation in `c`."""
     shape = np.broadcast_shapes(c.tokens.shape, c.layers.shape)
     one = _one_pass(c, network, physics)
-    share = _stage_layers(c)[0] / c.layers
+    inner, last = _stage_layers(c)
+    share = inner / c.layers
     forward_s, backward_s = share * one.forward, share * one.backward
     terms = _pipeline(c, one, network, physics)
     data = step_traffic(c, network, physics)
     terms["dp_gradients"], terms["dp_weights"] = _exposed_data(c, data, physics, forward_s, backward_s)
     terms["optimizer"] = _optimizer(c, physics)
     terms["step_host"] = c.step_s * physics.step
-    terms["input"] = np.array(input_s)
-    terms["checkpoint"] = np.array(checkpoint_s)
+    terms["input"] = c.input_s
+    terms["checkpoint"] = c.checkpoint_s
     so_far = sum(terms.values(), np.zeros(shape))
     terms["jitter"] = so_far * waiting(c.gpus, physics.jitter_frac)
     terms = {name: np.broadcast_to(terms[name], shape) for name in TERMS}
@@ -96,6 +104,11 @@ def step_times(
         terms=terms,
         forward_s=np.broadcast_to(forward_s, shape),
         backward_s=np.broadcast_to(backward_s, shape),
+        last_frac=np.broadcast_to(last / inner, shape),
+        head_s=np.broadcast_to(one.head, shape),
+        send_s=np.broadcast_to(one.send, shape),
+        send_bytes=np.broadcast_to(one.send_bytes, shape),
+        traffic=data,
         micro_batches=np.broadcast_to(c.micro_batches, shape),
         tokens=tokens,
         gpus=np.broadcast_to(c.gpus, shape),
@@ -111,7 +124,9 @@ class _OnePass:
     forward: Floats
     backward: Floats
     head: Floats
+    head_weight: Floats
     send: Floats
+    send_bytes: Floats
 
 
 def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
@@ -121,7 +136,7 @@ def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
     full = c.full > 0
     moved = micro.tp + micro.cp + expert
     ran = work.kernels + moved
-    again = np.where(full, ran.forward, np.where(c.selective > 0, work.attention.forward, 0.0))
+    again = np.where(full, ran.forward - work.spared, np.where(c.selective > 0, work.attention.forward, 0.0))
     repeat = np.where(full, 1.0, 0.0)
     forward, backward = ran.forward, ran.backward + again
     gap_forward = _gap(forward, work.host.forward) + work.idle.forward
@@ -142,7 +157,9 @@ def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
         forward=forward + gap_forward,
         backward=backward + gap_backward,
         head=work.head,
+        head_weight=work.head_weight,
         send=micro.send,
+        send_bytes=micro.send_bytes,
     )
 
 
@@ -151,7 +168,7 @@ def _distinct(c: Columns, network: Network) -> Floats:
 
     Of ep ranks a token meets ep·(1 − (1 − 1/ep)^topk), each expert being as likely as the next.
     """
-    island = network.nodes(c.ep, np.where(c.sp > 0, c.etp, c.tp)) == 1
+    island = network.nodes(c.ep, np.where(c.own_tokens, c.etp, c.tp)) == 1
     met = c.ep * (1 - (1 - 1 / c.ep) ** c.topk) / np.maximum(c.topk, 1)
     return np.where((c.ep_once_a_node > 0) & island & (c.moe_layers > 0), met, 1.0)
 
@@ -166,12 +183,18 @@ def _pipeline(c: Columns, one: _OnePass, network: Network, physics: Physics) -> 
     terms["quantise"] = terms["quantise"] + m * c.amax_reduced * agree
     both = one.forward + one.backward
     inner_s, last_s = inner / c.layers * both, last / c.layers * both + one.head
-    busiest = np.where(alone, inner_s + one.head, np.maximum(inner_s, last_s))
-    terms["head"] = np.where(alone, m * one.head, 0.0)
-    terms["imbalance"] = np.where(alone, 0.0, m * (busiest - inner_s))
     sends = np.where(alone, 0.0, 2 * c.vpp * one.send)
     hidden = c.pp_overlap * (c.vpp > 1) > 0
-    terms["pp"] = m * sends * np.where(hidden, physics.tail, 1.0)
+    exposed = sends * np.where(hidden, physics.tail, 1.0)
+    # The last stage has one neighbour, so that it waits for half of the sends.
+    busiest = np.where(alone, inner_s + one.head, np.maximum(inner_s, last_s - exposed / 2))
+    terms["head"] = np.where(alone, m * one.head, 0.0)
+    imbalance = np.where(alone, 0.0, m * (busiest - inner_s))
+    # A stack that defers the head's weight gradients computes them while the other stages drain.
+    drain = (c.pp - 1) / c.vpp * inner / c.layers * one.backward
+    deferred = c.deferred_head * np.minimum(m, _DEFERRED) * one.head_weight
+    terms["imbalance"] = imbalance - np.minimum(imbalance, np.minimum(deferred, drain))
+    terms["pp"] = m * exposed
     terms["bubble"] = _bubble(c, inner_s, last_s, busiest, one.backward / np.maximum(both, 1e-12), sends)
     return terms
 

@@ -117,9 +117,10 @@ def _sort(rows: Sequence[TableRow]) -> tuple[_Kept | None, list[ScoredRow]]:
     for row in rows:
         value = measured_s(row.cells)
         try:
-            if value is None:
+            if value is None or value <= 0:
                 raise InputError("the row has neither a step time nor a rate")
             one = marginal(row.cells)
+            columns(one.situations[:1])
         except InputError as error:
             skipped.append(_row(row, value, skipped=error.what))
             continue

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.catalog.messages import Texts
 from assay.domain.cluster import Cluster
 from assay.domain.message import Message
 from assay.predict.explain import MEMORY, STEP, Reason
+from assay.predict.explain_inputs import memory_inputs, step_inputs
 from assay.predict.inputs import Input
 from assay.predict.prediction import Prediction, ScalingPoint
 from assay.predict.sensitivity import Effect
-from assay.predict.timeline import Pass
+from assay.predict.timeline import BACKWARD, FORWARD, WEIGHT_GRADIENT, Pass
 from assay.report import charts
 from assay.report.charts import Words
 from assay.report.page import LANG, embedded, page_environment
 from assay.report.prediction_charts import Bar, Span, bars, timeline
-from assay.units import show, show_bytes
+from assay.units import show, show_capacity, show_GB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class Term:
     amount: str
     share: str
     formula: str
+    inputs: str
     source: str
 
 
@@ -63,10 +65,10 @@ def render_prediction(data: PredictionData, texts: Texts, *, answer_json: str | 
         days=p.days(data.tokens) if data.tokens else None,
         steps=_steps(p, texts),
         memory=_memory(p, texts),
-        total=show_bytes(p.total_bytes),
-        capacity=show_bytes(p.capacity_bytes),
+        total=show_GB(p.total_bytes),
+        capacity=show_capacity(p.capacity_bytes),
         largest=texts.label(f"memory.{max(p.memory_bytes.items(), key=lambda item: item[1])[0]}"),
-        breakdown=_breakdown(p, texts),
+        breakdown=breakdown_bars(p.breakdown_s, texts, prefix="step."),
         memory_bars=_memory_bars(p, texts),
         scaling=_scaling(data.curve, texts),
         pipeline=_pipeline(data, texts),
@@ -78,29 +80,39 @@ def render_prediction(data: PredictionData, texts: Texts, *, answer_json: str | 
 
 def _steps(p: Prediction, texts: Texts) -> list[Term]:
     ranked = sorted(p.breakdown_s.items(), key=lambda item: -item[1])
-    whole = p.step_time_s.value
+    whole, inputs = p.step_time_s.value, step_inputs(p)
     return [
-        _term(texts, "step", name, show(seconds, "s"), f"{seconds / whole:.1%}", STEP.get(name))
+        _term(texts, "step", name, show(seconds, "s"), f"{seconds / whole:.1%}", STEP[name], inputs[name])
         for name, seconds in ranked
         if seconds > 0
     ]
 
 
 def _memory(p: Prediction, texts: Texts) -> list[Term]:
+    inputs = memory_inputs(p)
     return [
-        _term(texts, "memory", name, show_bytes(size), f"{size / p.capacity_bytes:.1%}", MEMORY.get(name))
+        _term(
+            texts,
+            "memory",
+            name,
+            show_GB(size),
+            f"{size / p.capacity_bytes:.1%}",
+            MEMORY[name],
+            inputs[name],
+        )
         for name, size in p.memory_bytes.items()
         if size > 0
     ]
 
 
-def _term(texts: Texts, kind: str, name: str, amount: str, share: str, reason: Reason | None) -> Term:
+def _term(texts: Texts, kind: str, name: str, amount: str, share: str, reason: Reason, inputs: str) -> Term:
     return Term(
         name=texts.label(f"{kind}.{name}"),
         amount=amount,
         share=share,
-        formula="" if reason is None else texts.label(reason.formula),
-        source="" if reason is None else texts.label(reason.source),
+        formula=texts.label(reason.formula),
+        inputs=inputs,
+        source=texts.label(reason.source),
     )
 
 
@@ -113,18 +125,20 @@ def _words(texts: Texts, name: str, **axes: str) -> Words:
     )
 
 
-def _breakdown(p: Prediction, texts: Texts) -> str:
-    seconds = sorted((s for s in p.breakdown_s.values() if s > 0), reverse=True)
+def breakdown_bars(terms_s: Mapping[str, float], texts: Texts, *, prefix: str = "") -> str:
+    """Where a step goes, the longest first; `prefix` makes the code of a term's name."""
+    whole = sum(terms_s.values())
     every = [
-        Bar(label=term.name, value=value, text=f"{term.amount} · {term.share}")
-        for term, value in zip(_steps(p, texts), seconds, strict=True)
+        Bar(label=texts.label(prefix + name), value=s, text=f"{show(s, 's')} · {s / whole:.1%}")
+        for name, s in sorted(terms_s.items(), key=lambda term: -term[1])
+        if s > 0
     ]
     return bars(every, unit="s", words=_words(texts, "breakdown", x="prediction.axis.time"))
 
 
 def _memory_bars(p: Prediction, texts: Texts) -> str:
     every = [
-        Bar(label=texts.label(f"memory.{name}"), value=size, text=show_bytes(size))
+        Bar(label=texts.label(f"memory.{name}"), value=size, text=show_GB(size))
         for name, size in p.memory_bytes.items()
         if size > 0
     ]
@@ -132,7 +146,7 @@ def _memory_bars(p: Prediction, texts: Texts) -> str:
         Bar(
             label=texts.label("prediction.total"),
             value=p.total_bytes,
-            text=show_bytes(p.total_bytes),
+            text=show_GB(p.total_bytes),
             total=True,
         )
     )
@@ -152,13 +166,19 @@ def _pipeline(data: PredictionData, texts: Texts) -> tuple[str, str] | None:
     """The picture of the pipeline and its caption, or None without one."""
     if not data.passes:
         return None
-    kinds = (texts.label("prediction.forward"), texts.label("prediction.backward"))
+    words_of = {
+        FORWARD: texts.label("prediction.forward"),
+        BACKWARD: texts.label("prediction.backward"),
+        WEIGHT_GRADIENT: texts.label("prediction.weight_gradient"),
+    }
+    shown = {one.kind for one in data.passes}
+    kinds = [words for kind, words in words_of.items() if kind in shown]
     spans = [
         Span(
             lane=one.stage,
             begin_s=one.start_s,
             end_s=one.end_s,
-            kind=kinds[0] if one.forward else kinds[1],
+            kind=words_of[one.kind],
             text=str(one.micro_batch + 1),
         )
         for one in data.passes

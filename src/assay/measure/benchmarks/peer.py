@@ -208,8 +208,9 @@ class Pair:
         return self._laps(work, self._context.settings["pings"])
 
     def _count(self) -> None:
-        if self._leaves_node:
-            self._context.must_leave_bytes += self._sent.numel()
+        context = self._context
+        there = context.hosts[self._other]
+        context.called("send", self._sent.numel(), hosts=(context.host, there))
 
     def _send(self) -> None:
         import torch.distributed as dist

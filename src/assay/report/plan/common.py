@@ -1,4 +1,4 @@
-"""What several answers of `assay plan` show alike: the head of the JSON, layouts, bills, and money."""
+"""What several answers of `assay plan` show alike: layouts, bills, and money."""
 
 from __future__ import annotations
 
@@ -6,22 +6,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import Decimal
 
-from assay import __version__
 from assay.catalog.messages import Texts
-from assay.codec.answer import SCHEMA_VERSION
 from assay.domain.layout import Layout
 from assay.domain.message import Message
 from assay.plan.money import Bill
 from assay.plan.ranking import Candidate
 from assay.plan.work import AnyJob, PhasedJob, Work
 from assay.predict.jobs.price import RANGE
-from assay.report.plan.page import Section, Table
+from assay.report.answer_page import Section, Table
 from assay.report.prediction import prediction_object
-
-
-def head(command: str) -> dict[str, object]:
-    """The keys that every answer begins with."""
-    return {"schema_version": SCHEMA_VERSION, "command": f"plan {command}", "assay_version": __version__}
 
 
 def job_object(job: AnyJob, texts: Texts) -> dict[str, object]:
@@ -52,11 +45,13 @@ def layout_object(layout: Layout) -> dict[str, object]:
 
 def layout_words(layout: Layout, *, short: bool = False) -> str:
     """A layout in a few words, as `--layout` takes it; `short` leaves out what is 1 or the default."""
-    numbers = [(name, getattr(layout, name)) for name in ("tp", "pp", "vpp", "cp", "ep", "dp")]
+    numbers = [(name, getattr(layout, name)) for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "dp")]
     words = [f"{name}={value}" for name, value in numbers if value > 1 or name in ("tp", "pp", "dp")]
     words.append(f"mbs={layout.micro_batch}")
     if not short or layout.sharding != "zero1":
         words.append(layout.sharding if short else f"sharding={layout.sharding}")
+    if layout.shard_ranks:
+        words.append(f"shard_ranks={layout.shard_ranks}")
     if layout.recompute != "none":
         words.append(f"recompute={layout.recompute}")
     if layout.schedule == "zero-bubble":

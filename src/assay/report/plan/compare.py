@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from assay.catalog.messages import Texts
 from assay.catalog.offers import STALE_DAYS
+from assay.codec.answer import headed
 from assay.domain.message import Message
 from assay.plan.answers import Comparison
 from assay.plan.compare import SPOT_HOURS, Platform
 from assay.plan.guide import BEST_MFU_FRAC, Implied
 from assay.plan.money import LINES
+from assay.report.answer_page import Page, Section, Table
 from assay.report.charts import Words
 from assay.report.ink import SERIES
 from assay.report.plan.common import (
     amount,
     bill_object,
     bill_section,
-    head,
     job_lines,
     job_object,
     work_object,
     work_words,
 )
 from assay.report.plan.figures import Bar, bars
-from assay.report.plan.page import Page, Section, Table
 from assay.units import show
 
 #: Platforms that a bar or a row is drawn for.
@@ -78,7 +78,7 @@ def compare_answer(done: Comparison, texts: Texts) -> dict[str, object]:
     """The JSON object of `plan compare`; keys are only ever added."""
     best = _best(done)
     return {
-        **head("compare"),
+        **headed("plan compare"),
         "need": done.need.id,
         "currency": done.terms.currency,
         "rate_date": done.terms.rates.date,

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.catalog.messages import Texts
+from assay.codec.answer import headed
 from assay.domain.message import Message
 from assay.plan.answers import Layouts
 from assay.plan.ranking import Candidate
+from assay.report.answer_page import Page, Section, Table
 from assay.report.charts import Words
 from assay.report.plan.common import (
     amount,
     bill_object,
     bill_section,
     candidate_object,
-    head,
     job_lines,
     job_object,
     layout_words,
     why_text,
 )
 from assay.report.plan.figures import Dot, pareto
-from assay.report.plan.page import Page, Section, Table
 from assay.units import show, show_bytes
 
 #: Reasons that a row of the table shows; the JSON has them all.
@@ -32,7 +32,7 @@ def answer(done: Layouts, texts: Texts) -> dict[str, object]:
     """The JSON object of `plan layout`; keys are only ever added."""
     found = done.ranking.found
     return {
-        **head("layout"),
+        **headed("plan layout"),
         "cluster": done.ranking.cluster.id,
         "nodes": done.ranking.cluster.count,
         "gpus": found.space.gpus,
