@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from assay.measure.agent import Agent, Progress, Task, plan
 from assay.measure.crew import LocalCrew, Machine, world_of
 from assay.measure.registry import benchmarks, find
 from assay.measure.suites import suite
+from assay.measure.worker import NO_DISK, UNFIT
 
 LONG = {"dtypes": ["fp32", "bf16"], "shape": [256] * 3, "window_s": 0.3, "windows": 40, "warmup_s": 0.1}
 SHORT = {"dtypes": ["fp32"], "shape": [128] * 3, "window_s": 0.01, "windows": 2, "warmup_s": 0.01}
@@ -203,16 +205,41 @@ def test_ranks_that_work_until_the_budget_ends_are_not_late(tmp_path, cut_by):
     assert {line["reason"] for line in lines if line["type"] == "reading"} == ({cut_by} if cut_by else set())
 
 
-def test_a_rank_that_is_lost_twice_is_left_out_of_what_follows(tmp_path):
-    """Rank 1 has a worker that dies at once; the third task is rank 0's alone."""
+def agent_of_two(folder, rank_1, **more):
+    """An agent whose rank 1 begins with these words of Python."""
     script = (
-        "import os, runpy, signal, sys;"
-        "'1' in sys.argv[2:] and os.kill(os.getpid(), signal.SIGKILL);"
+        f"import os, runpy, signal, sys; '1' in sys.argv[2:] and {rank_1};"
         "runpy.run_module('assay.measure.worker', run_name='__main__')"
     )
     machine = Machine(host="h0", ranks=2, cores=2, devices=("cpu",) * 2, backend="gloo")
-    crew = LocalCrew(tmp_path, world_of([(range(2), machine)]), worker=(sys.executable, "-c", script))
-    agent = Agent(run="test", folder=tmp_path, crew=crew, seed=1, command_time_s=time.time())
+    crew = LocalCrew(folder, world_of([(range(2), machine)]), worker=(sys.executable, "-c", script))
+    return Agent(run="test", folder=folder, crew=crew, seed=1, command_time_s=time.time(), **more)
+
+
+BITWISE = {"dtypes": ["fp32"], "shape": [64] * 3, "repeats": 1}
+
+
+def test_a_wall_clock_that_is_set_makes_nobody_late(tmp_path):
+    """It is an hour ahead at each look; deadlines go by the monotonic clock."""
+    agent = agent_of_two(tmp_path, "None", clock=itertools.count(1.8e9, 3600.0).__next__)
+    outcome = agent.run_task(Task(benchmark=find("bitwise"), replicate=0, deadline_s=60, settings=BITWISE))
+    assert outcome.whole
+    assert outcome.seconds < 60
+
+
+def test_a_rank_that_can_take_part_in_nothing_is_named_with_the_reason(tmp_path):
+    agent = agent_of_two(tmp_path, f"sys.exit({NO_DISK})")
+    outcome = agent.run_task(Task(benchmark=find("bitwise"), replicate=0, deadline_s=60, settings=BITWISE))
+    assert outcome.lost == (1,)
+    lines = [json.loads(line) for line in (tmp_path / "agent.jsonl").read_text().splitlines()]
+    (lost,) = [line for line in lines if line.get("kind") == "rank_lost"]
+    assert lost["subject"] == "rank:1"
+    assert lost["text"] == UNFIT[NO_DISK]
+
+
+def test_a_rank_that_is_lost_twice_is_left_out_of_what_follows(tmp_path):
+    """Rank 1 has a worker that dies at once; the third task is rank 0's alone."""
+    agent = agent_of_two(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
     settings = suite("quick", on_gpu=False).settings["gemm"] | SHORT
     outcomes = [
         agent.run_task(Task(benchmark=find("gemm"), replicate=i, deadline_s=30, settings=settings))
@@ -222,8 +249,7 @@ def test_a_rank_that_is_lost_twice_is_left_out_of_what_follows(tmp_path):
     assert outcomes[2].whole
     assert '"rank_quarantined"' in (tmp_path / "agent.jsonl").read_text()
     # It dies in the second place of a task only: alone it has the first.
-    settings = {"dtypes": ["fp32"], "shape": [64] * 3, "repeats": 1}
-    agent.retest(Task(benchmark=find("bitwise"), replicate=0, deadline_s=30, settings=settings))
+    agent.retest(Task(benchmark=find("bitwise"), replicate=0, deadline_s=30, settings=BITWISE))
     lines = [json.loads(line) for line in (tmp_path / "agent.jsonl").read_text().splitlines()]
     again = [(e["subject"], e["text"]) for e in lines if e.get("kind") == "rank_retested"]
     assert again == [

@@ -20,6 +20,7 @@ from assay.catalog.quantities import quantity
 from assay.measure.crew import Crew, Fate, Seat
 from assay.measure.registry import Benchmark
 from assay.measure.suites import Suite
+from assay.measure.worker import UNFIT
 from assay.store.append import LineFile
 
 #: After one worker has died, the others get this long to notice by themselves; a collective over Gloo
@@ -125,7 +126,7 @@ class Agent:
     def run_task(self, task: Task) -> Outcome:
         """Start the workers of one task, watch them, and record what became of them."""
         self.note_absences()
-        began = self.clock()
+        began = time.monotonic()
         self._event("task_started", task)
         try:
             self.crew.start(self._spec(task))
@@ -231,12 +232,15 @@ class Agent:
         }
 
     def _watch(self, task: Task, began: float) -> tuple[Outcome, Mapping[int, Fate]]:
-        """Wait until all have ended, one has died or been stopped and the grace is over, or the deadline."""
+        """Wait until all have ended, one has died or been stopped and the grace is over, or the deadline.
+
+        By the monotonic clock: whoever sets the other one meanwhile makes nobody late.
+        """
         deadline = began + task.deadline_s
         died_at = stopped_at = math.inf
         lost: tuple[int, ...] = ()
         while _any_runs(fates := self.crew.fates()):
-            now = self.clock()
+            now = time.monotonic()
             if died_at == math.inf and (lost := _lost(fates)):
                 died_at = now
             stopped_at = min(stopped_at, now) if any(fate.stopped for fate in fates.values()) else math.inf
@@ -252,7 +256,7 @@ class Agent:
         cut = bool(task.cut_by) and len(running) == len(fates) and not stopped and not lost
         outcome = Outcome(
             task=task,
-            seconds=self.clock() - began,
+            seconds=time.monotonic() - began,
             lost=lost,
             late=() if lost or cut else stopped or running,
             failed=tuple(failed),
@@ -296,8 +300,11 @@ def _any_runs(fates: Mapping[int, Fate]) -> bool:
 
 
 def _lost(fates: Mapping[int, Fate]) -> tuple[int, ...]:
-    """Ranks out of reach, or that a signal ended. Gloo aborts innocent ranks: an abort counts when alone."""
-    gone = tuple(rank for rank, fate in fates.items() if fate.gone)
+    """Ranks out of reach, that can take part in nothing, or that a signal ended.
+
+    Gloo aborts innocent ranks: an abort counts when alone.
+    """
+    gone = tuple(rank for rank, fate in fates.items() if fate.gone or fate.code in UNFIT)
     signals = {rank: -fate.code for rank, fate in fates.items() if fate.code is not None and fate.code < 0}
     others = tuple(rank for rank, number in signals.items() if number != signal.SIGABRT)
     return gone + others or tuple(signals)
@@ -309,6 +316,8 @@ def _epitaph(fate: Fate, task: Task) -> str:
         return f"was stopped by a signal for {STOPPED_S:g} s or until the deadline"
     if fate.code is None:
         return fate.gone or f"did not end within {task.deadline_s:g} s and was stopped"
+    if fate.code in UNFIT:
+        return UNFIT[fate.code]
     return (
         f"killed by {signal.Signals(-fate.code).name}"
         if fate.code < 0

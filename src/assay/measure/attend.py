@@ -21,6 +21,7 @@ from pathlib import Path
 from assay.measure.agent import open_agent_lines
 from assay.measure.channel import BEAT_S, JUDGING_S, SILENCE_S, Channel, Inbox, Message
 from assay.measure.crew import WORKER, Fate, LocalCrew, Machine, world_of
+from assay.measure.reach import Listener
 
 _POLL_S = 0.02
 _SHIP_S = 0.25
@@ -83,16 +84,21 @@ def attend(
 
 def _first_word(channel: Channel, inbox: Inbox) -> Message | None:
     """The welcome; the lead may take long to gather all, but it beats meanwhile."""
-    while channel.silent_s < SILENCE_S:
-        message: Message | None = {"type": "beat"}
-        with contextlib.suppress(queue.Empty):
-            _, message = inbox.get(timeout=BEAT_S)
-        if message is None or message["type"] in ("welcome", "refused"):
-            return message
-        if message["type"] == "leave":
-            return None
-        channel.send({"type": "beat"})
-    return None
+    listener = Listener(channel)
+    try:
+        while channel.silent_s < SILENCE_S:
+            message: Message | None = {"type": "beat"}
+            with contextlib.suppress(queue.Empty):
+                _, message = inbox.get(timeout=BEAT_S)
+            if message is None or message["type"] in ("welcome", "refused"):
+                return message
+            if message["type"] == "leave":
+                return None
+            listener.hear(message)
+            channel.send({"type": "beat"})
+        return None
+    finally:
+        listener.close()
 
 
 def _take_signals(channel: Channel, inbox: Inbox) -> None:

@@ -25,11 +25,11 @@ class Context:
 
     `device` is `cpu` or `cuda:<i>`; `backend` what carries tensors of that device. `settings` are the
     suite's numbers for this benchmark. `launched_s` is when the agent started this restart's workers,
-    `deadline_s` when it kills them. `crowded` says why absolute rates mean nothing here ("4 ranks share
-    2 cores"), or is None. `calls` counts what this rank has asked of the network so far, by operation,
-    message bytes, ranks, nodes and ranks on this node; benchmarks add to it by `called`. `group` is
-    torch's process group of these ranks where they are some of the task's, or None. `subject` is
-    `gpu:<host>/<i>`, or `rank:<r>` where there is no GPU.
+    `deadline_s` when it kills them, by the machine's monotonic clock. `crowded` says why absolute rates
+    mean nothing here ("4 ranks share 2 cores"), or is None. `calls` counts what this rank has asked of the
+    network so far, by operation, message bytes, ranks, nodes and ranks on this node; benchmarks add to it
+    by `called`. `group` is torch's process group of these ranks where they are some of the task's, or None.
+    `subject` is `gpu:<host>/<i>`, or `rank:<r>` where there is no GPU.
     """
 
     run: str
@@ -103,7 +103,7 @@ class Context:
 
     def time_left_s(self) -> float:
         """Seconds until the agent kills this worker."""
-        return self.deadline_s - time.time()
+        return self.deadline_s - time.monotonic()
 
     def barrier(self) -> None:
         """Wait for every rank, through host memory: no GPU work, no spinning on the device."""

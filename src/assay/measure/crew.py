@@ -231,13 +231,12 @@ class LocalCrew:
         """Start the workers of those members of the spec that sit here."""
         self._scratch = tempfile.TemporaryDirectory(prefix="assay-")
         scratch = self._scratch.name
-        now_s = time.time()
         own = {
             "folder": str(self._folder),
             "scratch": scratch,
             "agent_pid": os.getpid(),
-            "launched_s": now_s,
-            "deadline_s": now_s + spec["seconds"],
+            "launched_s": time.time(),
+            "deadline_s": time.monotonic() + spec["seconds"],
         }
         path = Path(scratch) / "spec.json"
         path.write_text(

@@ -17,6 +17,7 @@ from assay.errors import MeasurementError
 from assay.measure.attend import TOKEN, machine_of
 from assay.measure.channel import BEAT_S, SILENCE_S, Channel, Inbox, Message
 from assay.measure.crew import Absence, Fate, Machine, Seat, World, world_of
+from assay.measure.reach import unreachable
 
 #: How long an agent may take to kill its workers and to send the rest of what they wrote.
 _STOP_S = 10.0
@@ -44,6 +45,11 @@ class Member:
         return tuple(self.hello["ranks"])
 
     @property
+    def address(self) -> str:
+        """Where other machines reach it."""
+        return str(self.hello["address"])
+
+    @property
     def machine(self) -> Machine:
         """Its machine, under the name that this run gives it."""
         hello = {**self.hello, "host": self.host}
@@ -68,6 +74,20 @@ def members_of(joined: Sequence[tuple[Channel, Message]]) -> list[Member]:
         ),
         key=lambda member: member.ranks,
     )
+
+
+def crew_of(
+    members: Sequence[Member], *, inbox: Inbox, missing: Mapping[int, Absence], lead_ranks: Sequence[int] = ()
+) -> RemoteCrew:
+    """The crew of those whose machines can reach each other; the others are sent away, and are missing."""
+    shut_off = unreachable(members, inbox)
+    missing = dict(missing)
+    for member in members:
+        if fault := shut_off.get(member.host):
+            member.channel.send({"type": "refused", "refused": fault})
+            missing |= {rank: Absence(kind="rank_lost", text=fault) for rank in member.ranks}
+    reachable = [member for member in members if member.host not in shut_off]
+    return RemoteCrew(reachable, inbox=inbox, missing=missing, lead_ranks=lead_ranks)
 
 
 class RemoteCrew:

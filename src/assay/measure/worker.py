@@ -27,6 +27,12 @@ from assay.measure.transport import Witness, proof_needed
 from assay.store.append import LineFile, SampleFile
 
 _PR_SET_PDEATHSIG = 1
+#: Exit codes of a rank that can take part in nothing, and why.
+NO_TORCH, NO_DISK = 4, 5
+UNFIT = {
+    NO_TORCH: "cannot load torch; the log of the benchmark there says why",
+    NO_DISK: "cannot write what it measures: free some space on its disk, then go on with --resume",
+}
 #: Of malloc.h: how much free memory at the heap's end goes back, and how many maps of their own there may be.
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
@@ -36,6 +42,14 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
 
     `parent` is the process with which this one ends, where it is not the agent itself.
     """
+    try:
+        return _work(argv, parent)
+    except MeasurementError:
+        # What is wrong is told in the rank's own file: only where that cannot be written does this end here.
+        return NO_DISK
+
+
+def _work(argv: list[str] | None, parent: int | None) -> int:
     spec_path, place_text = (argv or sys.argv[1:])[:2]
     spec: dict[str, Any] = json.loads(Path(spec_path).read_text(encoding="utf-8"))
     die_with_parent(parent or spec["agent_pid"])
@@ -49,8 +63,13 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
     if not context.on_gpu:
         keep_memory()
     try:
+        import torch  # noqa: F401 - whether it can be loaded
+    except (ImportError, OSError) as error:
+        _fail(context, benchmark, f"{context.host} cannot load torch: {_first_line(error)}")
+        return NO_TORCH
+    try:
         _join(context, spec)
-    except (RuntimeError, ImportError, OSError, ValueError) as error:
+    except (RuntimeError, OSError, ValueError) as error:
         return _fail(context, benchmark, f"the ranks did not find each other: {_first_line(error)}")
     witness = Witness(context) if context.world > 1 else None
     code = _run(context, benchmark)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from assay.errors import EnvironmentLackError, InputError
 from assay.measure.channel import Channel, Inbox, Message
 from assay.measure.crew import Absence
-from assay.measure.remote import Member, RemoteCrew, members_of
+from assay.measure.remote import Member, RemoteCrew, crew_of, members_of
 
 #: Ports after the job's own that rank 0 may listen on.
 _PORTS = 16
@@ -137,7 +137,7 @@ class Reception:
             if rank not in self._arrived
         }
         members: list[Member] = members_of(list(self._arrived.values()))
-        return RemoteCrew(members, inbox=self.inbox, missing=missing, lead_ranks=[0])
+        return crew_of(members, inbox=self.inbox, missing=missing, lead_ranks=[0])
 
     def refuse(self, reason: str) -> None:
         """Send everyone away who has come."""

@@ -19,7 +19,7 @@ from assay.codec.text_file import read_lines
 from assay.errors import EnvironmentLackError, InputError
 from assay.measure.channel import Channel, Inbox, Message
 from assay.measure.crew import Absence
-from assay.measure.remote import RemoteCrew, members_of
+from assay.measure.remote import RemoteCrew, crew_of, members_of
 
 #: `BatchMode` asks no questions: a host that wants a password is one that does not answer.
 SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 {host}"
@@ -221,7 +221,7 @@ class HostsReception:
             else:
                 text = f"host {remote.host.name} {silent[channel]}"
                 missing |= {rank: Absence(kind="rank_lost", text=text) for rank in ranks}
-        return RemoteCrew(members_of(joined), inbox=self.inbox, missing=missing)
+        return crew_of(members_of(joined), inbox=self.inbox, missing=missing)
 
     def close(self) -> None:
         """End the agents' connections; they end with them, and what does not is killed."""
