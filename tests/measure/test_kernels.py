@@ -19,6 +19,9 @@ def test_each_kernel_has_its_time_and_bandwidth(run_benchmark):
             assert time["recipe"] == rate["recipe"]
             assert abs(time["value"] * rate["value"] / expected - 1) < 1e-9
     assert {r["recipe"]["optimizer"] for r in measured.readings("kernel.adamw.time")} == {"adamw"}
+    launches = measured.readings("kernel.launch.time", dtype="fp32", load="all", on="cpu")
+    assert {r["subject"] for r in launches} == {"rank:0", "rank:1"}
+    assert all(1e-8 < r["value"] < 1e-3 for r in launches)
 
 
 def test_a_wrong_optimizer_step_on_one_rank_is_not_measured_on_any(run_benchmark):

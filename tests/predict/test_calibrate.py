@@ -74,6 +74,32 @@ def test_latency_and_bandwidth_of_exact_times_come_back(latency, bandwidth):
     assert found.value("node.all_reduce.bandwidth") == pytest.approx(bandwidth, rel=1e-6)
 
 
+def test_the_hosts_launches_are_fitted_and_lengthen_what_waits_for_the_host() -> None:
+    times = [
+        measured("kernel.launch.time", seconds, "s", Subject("gpu", "a/0"), restart, on="gpu", load="all")
+        for restart, seconds in enumerate((9.9e-6, 10e-6, 10.1e-6))
+    ]
+    found = fit(times, cluster("dgx-h100"), source="test")
+    factor = found.calibration.get("host.launch")
+    assert factor is not None
+    assert factor.value == pytest.approx(2.0, rel=0.01)
+    assert factor.low is not None
+    assert factor.low < factor.value
+    assert [r.quantity for r in found.residuals] == ["kernel.launch.time"]
+    assert abs(found.residuals[0].after_error_frac) < 0.01
+    assert found.residuals[0].before_error_frac == pytest.approx(-0.5, rel=0.02)
+    assert calibrated_physics(found.calibration).host == pytest.approx(
+        2 * calibrated_physics(None).host, 0.01
+    )
+
+
+def test_an_operation_on_the_host_itself_is_no_launch() -> None:
+    own = measured("kernel.launch.time", 1e-6, "s", on="cpu", load="all")
+    found = fit([own, *all_reduces(2.0, 0.9)], cluster("dgx-h100"), source="test")
+    assert found.calibration.get("host.launch") is None
+    assert "host.launch" in dict(found.missing)
+
+
 @settings(max_examples=20)
 @given(st.floats(0.4, 1.3))
 def test_the_rate_factor_makes_the_model_meet_the_measured_rate(factor):
@@ -156,6 +182,14 @@ def test_a_calibrated_cluster_file_predicts_what_the_run_itself_does(tmp_path):
     assert from_run > 1.01 * from_sheet
 
 
+def test_the_file_of_a_machine_that_no_catalogue_knows_names_no_cpu(tmp_path):
+    done = calibrate([TWO_CORES])
+    file = tmp_path / "own.yaml"
+    write_cluster_file(done, file)
+    assert "cpu" not in file.read_text().partition("device:")[0]
+    assert load_cluster(file).node == done.cluster.node
+
+
 def test_inputs_say_which_are_measured_and_what_they_replace(tmp_path):
     generate(tmp_path / "run", Wish(layout=Layout(nodes=2, gpus=8)))
     inputs = predict_step(PredictOptions(cluster=str(tmp_path / "run"), **WORKLOAD)).inputs
@@ -204,7 +238,8 @@ def test_other_tools_results_are_fitted_on_a_named_system(tmp_path):
     table.write_text("m,n,k,dtype,TFLOPS\n" + "".join(f"{s},{s},{s},bf16,{r}\n" for s, r in rates))
     done = calibrate([table], base="dgx-h100")
     assert [factor.name for factor, _ in done.fit.parameters] == ["gemm.bf16.rate"]
-    assert dict(done.fit.missing).keys() == {"memory.bandwidth", "node.bandwidth", "network.bandwidth"}
+    missing = {"memory.bandwidth", "node.bandwidth", "network.bandwidth", "host.launch"}
+    assert dict(done.fit.missing).keys() == missing
     with pytest.raises(InputError, match="which machine"):
         calibrate([table])
 

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from predict_fixtures import carried
 
-from assay.catalog.devices import gpu
+from assay.catalog.devices import gpu, gpus
 from assay.errors import InputError
+from assay.predict.kernel_fitting import Products, fit_products
 from assay.predict.kernels import attention_rates, attention_time_s, fit_error, gemm_rates, gemm_time_s
 from assay.predict.tables import TableRow
-from assay.predict.validate_kernels import GEMM_NEEDS, validate_kernels
+from assay.predict.validate_kernels import ATTENTION_NEEDS, GEMM_NEEDS, validate_kernels
 
 DEVICES = ["a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200", "gb200", "gb300", "l40s", "rtx-pro-6000-server"]
 sides = st.integers(1, 20000)
@@ -142,3 +143,60 @@ def test_only_what_is_timed_again_and_again_is_found_in_the_l2() -> None:
     small = 1024, 256, 1024
     again = gemm_time_s(rates, *small, sustained=False)[0] - rates.launch_s[0]
     assert gemm_time_s(rates, *small)[0] > again
+
+
+def test_attention_of_a_step_is_scored_by_library_and_pass() -> None:
+    groups = validate_kernels(carried("kernels", "attention_published.csv.gz", ATTENTION_NEEDS)).groups
+    assert {name for name in groups if name != "attention"} == {
+        "attention forward h100-sxm bf16",
+        "attention backward h100-sxm bf16",
+        "attention forward h20 bf16",
+    }
+    for name, score in groups.items():
+        assert score.median_abs_error_frac is not None
+        assert score.median_abs_error_frac < 0.5, name
+
+
+def test_cut_tensor_cores_do_not_lengthen_the_softmax() -> None:
+    full, cut = (attention_rates([gpu(name)]) for name in ("h200-sxm", "h20"))
+    assert cut.rate_frac[0] > 1.2 * full.rate_frac[0]
+    assert cut.ramp[0] < 0.5 * full.ramp[0]
+    times = [float(attention_time_s(rates, 2, 8192, 16, 16, 128)[0]) for rates in (full, cut)]
+    assert 1.0 < times[1] / times[0] < 989.4 / 148
+
+
+def test_a_device_left_out_is_predicted_from_its_sibling() -> None:
+    rows = [
+        row
+        for table in ("b200_sxm", "gb200")
+        for row in carried("kernels", f"gemm_{table}.csv.gz", GEMM_NEEDS)[::20]
+        if row.cells["dtype"] == "bfloat16"
+    ]
+    found = validate_kernels(rows, cross=True)
+    assert found.cross == "source"
+    score = found.groups["gemm gb200 bf16"]
+    assert score.median_abs_error_frac is not None
+    assert score.coverage_frac is not None
+    assert score.median_abs_error_frac < 0.1
+    assert score.coverage_frac > 0.6
+
+
+def test_a_fit_finds_the_numbers_that_made_the_times() -> None:
+    card = gpu("h100-sxm")
+    rng = np.random.default_rng(0)
+    m, n, k = (256.0 * rng.integers(1, 40, 60) for _ in range(3))
+    true_s = gemm_time_s(gemm_rates([card], ["bf16"]), m, n, k, sustained=False)
+    found = fit_products([Products(gpu=card, m=m, n=n, k=k, measured_s=true_s)], "bf16", tiles=["library"])
+    assert float(np.median(np.abs(found.errors[0]))) < 0.01
+
+
+@pytest.mark.parametrize("card", [one.id for one in gpus()])
+def test_every_device_of_the_catalogue_is_predicted_or_says_why(card: str) -> None:
+    for dtype in ("bf16", "fp8", "fp8-block", "nvfp4", "int8", "int8-weights"):
+        key = {"fp8-block": "fp8", "nvfp4": "fp4", "int8-weights": "bf16"}.get(dtype, dtype)
+        if gpu(card).peak(key) is None and not (key == "bf16" and gpu(card).peak("fp16")):
+            with pytest.raises(InputError, match=card):
+                gemm_rates([gpu(card)], [dtype])
+            continue
+        assert 0 < float(gemm_time_s(gemm_rates([gpu(card)], [dtype]), 512, 512, 512)[0]) < 1
+        assert 0 < fit_error(gpu(card), dtype)[0] < fit_error(gpu(card), dtype)[1]

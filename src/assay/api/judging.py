@@ -48,7 +48,8 @@ from assay.predict.local_notes import step_notes
 from assay.qualify.identity import datasheet_readings, readings_from_facts
 from assay.qualify.utilisation import mfu_readings
 from assay.report.data import ReportData, RunInfo, Series
-from assay.store.run import HASHES, Run, check_seal, open_runs, samples
+from assay.store.run import Run, open_runs, samples
+from assay.store.seal import HASHES, check_seal
 
 _RANK_FILE = re.compile(r"rank-(\d+)\.jsonl")
 #: Events that every run has, task by task; the answer leaves them to the run folder.

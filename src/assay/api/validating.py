@@ -20,12 +20,12 @@ def validate_training_files(files: Sequence[Path], *, cross: str | None = None) 
     return validate_training(rows, cross=cross)
 
 
-def validate_kernel_files(files: Sequence[Path]) -> Validation:
+def validate_kernel_files(files: Sequence[Path], *, cross: bool = False) -> Validation:
     """Score the kernel models on tables of matrix products and attention."""
     rows: list[TableRow] = []
     for file in files:
         lines = read_lines(file)
-        header = lines[0].split(",") if lines else []
+        header = [name.strip() for name in lines[0].split(",")] if lines else []
         needs = ATTENTION_NEEDS if is_attention(header) else GEMM_NEEDS
         rows += read_table(lines, file=str(file), needs=needs)
-    return validate_kernels(rows)
+    return validate_kernels(rows, cross=cross)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from assay.app.options import json_option, page_options
+from assay.app.say import waiting
 from assay.app.scores import print_validation
 
 _FILES = click.argument(
@@ -34,21 +35,30 @@ def training(
     """Predicted against measured step times of published runs (CSV, also .gz)."""
     from assay.api.validating import validate_training_files
 
-    result = validate_training_files(files, cross=cross)
+    with waiting("predicting the runs" if cross is None else "fitting, and predicting the runs"):
+        result = validate_training_files(files, cross=cross)
     print_validation(result, command="validate training", rows=rows, as_json=as_json, html=html, lang=lang)
     return 0
 
 
 @click.command()
 @_FILES
+@click.option(
+    "--cross",
+    type=click.Choice(["source"]),
+    help="Predict each device from the tables of the others (about a minute for all).",
+)
 @click.option("--rows", is_flag=True, help="Show every row, not only the groups.")
 @page_options
 @json_option
-def kernels(files: tuple[Path, ...], rows: bool, html: Path | None, lang: str, as_json: bool) -> int:
+def kernels(
+    files: tuple[Path, ...], cross: str | None, rows: bool, html: Path | None, lang: str, as_json: bool
+) -> int:
     """Predicted against measured times of matrix products and attention (CSV, also .gz)."""
     from assay.api.validating import validate_kernel_files
 
-    result = validate_kernel_files(files)
+    with waiting("predicting the kernels" if cross is None else "fitting, and predicting the kernels"):
+        result = validate_kernel_files(files, cross=cross is not None)
     print_validation(result, command="validate kernels", rows=rows, as_json=as_json, html=html, lang=lang)
     return 0
 

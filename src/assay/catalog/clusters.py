@@ -70,13 +70,19 @@ def _build(parts: ClusterParts) -> Cluster:
     node = parts.node
     if node is None:
         raise InputError(f"cluster {parts.id} has no node", where=parts.document.where("schema"))
+    if node.cpu is None and parts.device is None:
+        raise InputError(
+            "the node's cpu is missing, on which NCCL's choices depend",
+            where=parts.document.where("node"),
+            fix=f"add cpu: one of {', '.join(CPUS)}",
+        )
     model = _gpu(parts, node.gpu)
     for key in ("pcie_generation", "nic_pcie_generation"):
         if (generation := getattr(node, key)) is not None:
             with parts.placed("node", key):
                 pcie(generation)
     for key, known in (("cpu", CPUS), ("interconnect", INTERCONNECTS)):
-        if getattr(node, key) not in known:
+        if getattr(node, key) not in (None, *known):
             with parts.placed("node", key):
                 raise unknown_name(key, getattr(node, key), known)
     rate = _nic_rate(parts, node)

@@ -55,12 +55,15 @@ _CUBE_MESH = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a node is built from. `gpus_per_switch` GPUs share a PCIe switch; 0 puts them on the sockets."""
+    """What a node is built from. `gpus_per_switch` GPUs share a PCIe switch; 0 puts them on the sockets.
+
+    `cpu` None is a maker's unknown model: only NCCL's choices on GPUs depend on it.
+    """
 
     gpu: Gpu
     gpus: int
     interconnect: str = "none"
-    cpu: str = "intel-sapphire-rapids"
+    cpu: str | None = "intel-sapphire-rapids"
     sockets: int = 2
     gpus_per_switch: int = 1
     pcie_generation: int | None = None
@@ -79,7 +82,7 @@ def compute_capability(gpu: Gpu) -> int:
 
 def build_node(name: str, parts: Parts) -> Node:
     """A node with its parts spread evenly: the first GPUs and NICs on the first socket."""
-    if parts.cpu not in CPUS:
+    if parts.cpu is not None and parts.cpu not in CPUS:
         raise unknown_name("CPU", parts.cpu, CPUS)
     if parts.interconnect not in INTERCONNECTS:
         raise unknown_name("interconnect", parts.interconnect, INTERCONNECTS)
@@ -102,7 +105,7 @@ def build_node(name: str, parts: Parts) -> Node:
     )
     return Node(
         id=name,
-        sockets=(CPUS[parts.cpu],) * sockets,
+        sockets=(Socket() if parts.cpu is None else CPUS[parts.cpu],) * sockets,
         gpus=gpus,
         nics=_nics(
             parts, gpus, PcieLink(generation=parts.nic_pcie_generation or generation, lanes=parts.nic_lanes)

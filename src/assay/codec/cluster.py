@@ -25,7 +25,7 @@ class NodeText(FileModel):
     gpu: str
     gpus: int = Field(ge=1, le=256)
     interconnect: str
-    cpu: str
+    cpu: str | None = None
     sockets: int = Field(default=2, ge=1, le=16)
     gpus_per_switch: int = Field(default=1, ge=0)
     pcie_generation: int | None = None
@@ -173,8 +173,6 @@ def _described(cluster: Cluster) -> Mapping[str, object]:
         "gpu": gpu.id,
         "gpus": len(node.gpus),
         "interconnect": "none",
-        # A file must name one; only NCCL's choices depend on it, and a measured machine's is not among them.
-        "cpu": "intel-sapphire-rapids",
         "sockets": len(node.sockets),
         "gpus_per_switch": 0,
         "nics": len(node.nics),

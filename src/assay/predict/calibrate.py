@@ -1,8 +1,8 @@
 """Fit a cluster's few factors to the readings of a run, and say how well they fit.
 
 Products give one rate factor per dtype, copies of memory one bandwidth factor, collectives one latency
-factor and a bandwidth factor each, inside a node and between nodes. What takes no part in a fit (other
-kernels, clocks under load, the training step) is predicted and shown beside it.
+factor and a bandwidth factor each, inside a node and between nodes, launches one factor of the host. What
+takes no part in a fit (other kernels, clocks under load, the training step) is predicted and shown beside it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ Floats = NDArray[np.float64]
 
 #: dtype of a reading → dtype of the kernel model, the same units.
 _DTYPES = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8"}
+#: What one bare launch from PyTorch takes on the hosts behind the model's stacks; assumed, about 4 to 6 µs.
+_LAUNCH_S = 5e-6
 #: From so many shapes on a table may be one of kernels timed each alone.
 _MANY_SHAPES = 8
 
@@ -127,6 +129,7 @@ def calibrate(readings: Sequence[Reading], cluster: Cluster, *, source: str, dat
     factors += _gemm_factors(means, gpu, missing)
     factors += _memory_factor(means, gpu, missing)
     factors += network_factors(means, cluster, network, missing)
+    factors += _launch_factor(means, missing)
     if not factors:
         raise InputError(
             "nothing here tells of products, memory or collectives",
@@ -136,7 +139,13 @@ def calibrate(readings: Sequence[Reading], cluster: Cluster, *, source: str, dat
     calibration = Calibration(source=source, factors=tuple(factors))
     residuals = tuple(
         one
-        for model in (_gemm_residuals, _clock_residuals, _memory_residuals, _network_residuals)
+        for model in (
+            _gemm_residuals,
+            _clock_residuals,
+            _memory_residuals,
+            _network_residuals,
+            _launch_residuals,
+        )
         for one in model(means, cluster, calibration, datasheet)
     )
     return Fit(
@@ -237,6 +246,32 @@ def _memory_factor(means: Sequence[Mean], gpu: Gpu, missing: list[tuple[str, str
     logs = np.log([mean.value / (COPY_REACH_FRAC * gpu.memory_Bps) for mean in copies])
     value = math.exp(float(np.median(logs)))
     return [_factor("memory.bandwidth", value, logs - math.log(value), copies)]
+
+
+def _launches(means: Sequence[Mean]) -> list[Mean]:
+    """Times of a launch from a host to its GPU; an operation on the host itself is none."""
+    return [mean for mean in loaded(means, "kernel.launch.", "time") if mean.recipe.get("on") == "gpu"]
+
+
+def _launch_factor(means: Sequence[Mean], missing: list[tuple[str, str]]) -> list[Factor]:
+    """The host's time for one launch over that of the hosts behind the model."""
+    some = _launches(means)
+    if not some:
+        missing.append(("host.launch", "no time of a launch from a host to its GPU was measured"))
+        return []
+    logs = np.log([mean.value / _LAUNCH_S for mean in some])
+    value = math.exp(float(np.median(logs)))
+    return [_factor("host.launch", value, logs - math.log(value), some)]
+
+
+def _launch_residuals(
+    means: Sequence[Mean], cluster: Cluster, calibration: Calibration, datasheet: bool
+) -> Iterable[Residual]:
+    if calibration.get("host.launch") is None:
+        return
+    for mean in _launches(means):
+        after_s = _LAUNCH_S * calibration.value("host.launch")
+        yield _residual(mean, _LAUNCH_S if datasheet else None, after_s)
 
 
 def _gemm_residuals(

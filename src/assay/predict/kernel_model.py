@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 #: Ways to cut a product, by the library that runs it: tile rows, tile columns, parts of k. "library": what
 #: cuBLAS and its like choose from. "rows-128": 128 rows, as wide as fills the chip, k never split (DeepGEMM
@@ -56,6 +56,11 @@ class GemmFit:
     unpaired: float = 1.0
     cast_bytes: float = 0.0
     cast_row_s: float = 0.0
+
+    def rounded(self) -> GemmFit:
+        """The same to three digits, as it is written down."""
+        values = {e.name: getattr(self, e.name) for e in fields(self) if e.name != "tiles"}
+        return GemmFit(tiles=self.tiles, **{name: float(f"{v:.3g}") for name, v in values.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

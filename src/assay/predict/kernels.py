@@ -8,17 +8,34 @@ joins compute with compulsory memory traffic. Formulas and limits: docs/models/k
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from assay.domain.device import Gpu
 from assay.errors import InputError
-from assay.predict.kernel_fits import ATTENTION_FITS, DEVICE_RATIO, GEMM_ERRORS, GEMM_FITS
+from assay.predict.kernel_fits import (
+    ATTENTION_FITS,
+    DATASHEET_ERRORS,
+    DATASHEET_FIT,
+    DATASHEET_FITS,
+    DEVICE_RATIO,
+    FULL_SM_FLOP_PER_S,
+    GEMM_ERRORS,
+    GEMM_FITS,
+    SIBLING_ERROR,
+)
 from assay.predict.kernel_model import TILES, AttentionFit, GemmFit
 
 Floats = NDArray[np.float64]
+
+#: Cards with less than this part of their architecture's tensor rate per SM have cut tensor cores, not only
+#: another clock.
+_CUT = 0.7
+
+#: Dtypes whose tables time the quantisation of the left input, in a kernel of its own, too.
+CAST_DTYPES = ("fp8", "fp8-block", "nvfp4")
 
 #: A chip that works without pause throttles as one kernel of this length does.
 SUSTAINED_S = 10e-3
@@ -35,24 +52,8 @@ _DTYPES = {
     "int4-weights": ("bf16", 2.0, 0.5),
 }
 
-#: Devices without a table of their own take their architecture's fit; without one, these neutral values.
-_DEFAULT = GemmFit(
-    tiles="library",
-    rate_frac=0.75,
-    small_tile_loss=0.1,
-    ramp_k=100.0,
-    launch_s=3e-6,
-    wave_s=1e-6,
-    split_s=2e-6,
-    stream_frac=0.5,
-    memory_frac=0.8,
-    join=3.0,
-    throttle=0.06,
-    l2_ratio=5.0,
-    l2_bytes=1e6,
-    cast_bytes=4.0,
-)
-_DEFAULT_ATTENTION = AttentionFit(
+#: Attention on an architecture without a table.
+DATASHEET_ATTENTION = AttentionFit(
     rate_frac=0.5,
     ratio_64=0.75,
     ratio_256=1.0,
@@ -110,8 +111,11 @@ class AttentionRates:
     block: Floats
 
 
-def gemm_rates(gpus: Sequence[Gpu], dtypes: Sequence[str]) -> GemmRates:
-    """Rates for each pair of device and dtype; raises `InputError` where the device has no such unit."""
+def gemm_rates(gpus: Sequence[Gpu], dtypes: Sequence[str], *, fit: GemmFit | None = None) -> GemmRates:
+    """Rates for each pair of device and dtype; raises `InputError` where the device has no such unit.
+
+    `fit` stands in for the parameters of the devices' tables.
+    """
     rows: list[dict[str, float | NDArray[np.float64]]] = []
     for gpu, dtype in zip(gpus, dtypes, strict=True):
         key, left, right = _DTYPES[dtype]
@@ -121,37 +125,67 @@ def gemm_rates(gpus: Sequence[Gpu], dtypes: Sequence[str]) -> GemmRates:
             raise InputError(
                 f"{gpu.id} has no {key} rate: {gpu.why_no_peak(key)}", fix="use another precision"
             )
-        fit = GEMM_FITS.get((_family(gpu), dtype), _DEFAULT)
-        row = {entry.name: getattr(fit, entry.name) for entry in fields(GemmFit)}
+        used = fit or GEMM_FITS.get((_family(gpu), dtype)) or DATASHEET_FITS.get(dtype, DATASHEET_FIT)
+        ratio = 1.0 if fit else DEVICE_RATIO.get((gpu.id, dtype), 1.0)
+        row = {entry.name: getattr(used, entry.name) for entry in fields(GemmFit)}
         row |= {
-            "peak_flop_per_s": peak * DEVICE_RATIO.get((gpu.id, dtype), 1.0),
+            "peak_flop_per_s": peak * ratio,
             "memory_Bps": gpu.memory_Bps,
             "sm_count": _sms(gpu),
             "left_bytes": left,
             "right_bytes": right,
-            "tiles": np.array(TILES[fit.tiles], float),
+            "tiles": np.array(TILES[used.tiles], float),
         }
         rows.append(row)
     return GemmRates(**{name: np.array([row[name] for row in rows], float) for name in rows[0]})
 
 
-def attention_rates(gpus: Sequence[Gpu], dtype: str = "bf16") -> AttentionRates:
-    """Rates of fused attention for each device."""
+def attention_rates(
+    gpus: Sequence[Gpu], dtype: str = "bf16", *, fit: AttentionFit | None = None
+) -> AttentionRates:
+    """Rates of fused attention for each device; `fit` stands in for the parameters of their tables."""
     rows: list[dict[str, float]] = []
     for gpu in gpus:
-        peak = gpu.peak("bf16") or gpu.peak_flop_per_s["fp16"]
-        fit = ATTENTION_FITS.get((_family(gpu), dtype), _DEFAULT_ATTENTION)
-        row = {entry.name: float(getattr(fit, entry.name)) for entry in fields(AttentionFit)}
+        peak = gpu.peak("bf16") or gpu.peak("fp16")
+        if peak is None:
+            raise InputError(f"{gpu.id} has no bf16 or fp16 rate: {gpu.why_no_peak('fp16')}")
+        used = fit or ATTENTION_FITS.get((_family(gpu), dtype), DATASHEET_ATTENTION)
+        used = _with_cut_units(used, gpu, peak)
+        row = {entry.name: float(getattr(used, entry.name)) for entry in fields(AttentionFit)}
         row |= {"peak_flop_per_s": peak, "memory_Bps": gpu.memory_Bps, "sm_count": _sms(gpu)}
         rows.append(row)
     return AttentionRates(**{name: np.array([row[name] for row in rows], float) for name in rows[0]})
+
+
+def _with_cut_units(fit: AttentionFit, gpu: Gpu, peak_flop_per_s: float) -> AttentionFit:
+    """The fit on a card whose tensor cores were cut down: what is not a product takes as long as before.
+
+    Softmax and filling a block take seconds, which the fit counts in FLOP of full tensor cores. Where these
+    do only the part c (H20: a quarter), 1/rate − 1 and the ramp shrink by c.
+    """
+    full = FULL_SM_FLOP_PER_S.get(gpu.architecture)
+    cut = peak_flop_per_s / _sms(gpu) / full if full else 1.0
+    if cut > _CUT:
+        return fit
+
+    def rate(frac: float) -> float:
+        return 1 / (1 + cut * (1 / frac - 1))
+
+    plain = rate(fit.rate_frac)
+    return replace(
+        fit,
+        rate_frac=plain,
+        ratio_64=rate(fit.rate_frac * fit.ratio_64) / plain,
+        ratio_256=rate(fit.rate_frac * fit.ratio_256) / plain,
+        ramp=fit.ramp * cut,
+    )
 
 
 def fit_error(gpu: Gpu, dtype: str) -> tuple[float, float]:
     """Median and 90th percentile of the GEMM fit's absolute error; wider where no table covers the device."""
     if (gpu.id, dtype) in GEMM_ERRORS:
         return GEMM_ERRORS[gpu.id, dtype]
-    return (0.1, 0.25) if (_family(gpu), dtype) in GEMM_FITS else (0.2, 0.5)
+    return SIBLING_ERROR if (_family(gpu), dtype) in GEMM_FITS else DATASHEET_ERRORS[dtype]
 
 
 def gemm_time_s(
@@ -194,7 +228,9 @@ def _tiled_time_s(rates: GemmRates, m: Floats, n: Floats, k: Floats, l2_Bps: Flo
         if np.any(split > 1):
             parts = np.where(split > 1, split, 0.0)
             time = time + m * n * (8 * parts / l2_Bps) + np.where(split > 1, rates.split_s, 0.0)
-        moved = tiles * k * ((rows * rates.left_bytes + columns * rates.right_bytes) / l2_Bps)
+        # Every SM has its share of the L2's rate, so that a wave loads as long however few tiles it holds.
+        loaded = (rows * rates.left_bytes + columns * rates.right_bytes) * rates.sm_count / split
+        moved = waves * k * (loaded / l2_Bps)
         if np.any(rates.unpaired > 1):
             moved = moved * np.where(tile_rows % 2 == 1, rates.unpaired, 1.0)
         np.minimum(core, np.maximum(time, moved), out=core)

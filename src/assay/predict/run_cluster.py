@@ -136,6 +136,7 @@ def _of_readings(
         Parts(
             gpu=gpu,
             gpus=width,
+            cpu=None,
             sockets=1,
             gpus_per_switch=0,
             nics=1 if hosts > 1 else 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,19 @@ from assay.catalog.devices import gpu_by_nvml_name, gpus
 from assay.domain.device import Gpu
 from assay.domain.score import ScoredRow, Validation, group_scores
 from assay.errors import InputError
-from assay.predict.kernels import attention_rates, attention_time_s, fit_error, gemm_rates, gemm_time_s
+from assay.predict.kernel_fits import DATASHEET_ERRORS, DATASHEET_FIT, SIBLING_ERROR
+from assay.predict.kernel_fitting import Products, fit_products
+from assay.predict.kernel_model import GemmFit
+from assay.predict.kernels import (
+    CAST_DTYPES,
+    DATASHEET_ATTENTION,
+    attention_rates,
+    attention_time_s,
+    fit_error,
+    gemm_rates,
+    gemm_time_s,
+)
+from assay.predict.physics import FITTED
 from assay.predict.tables import TableRow
 
 Floats = NDArray[np.float64]
@@ -37,14 +50,14 @@ _DTYPES = {
     "int4_wo": "int4-weights",
 }
 
-#: Dtypes whose tables time the quantisation of the left input too.
-_CAST = ("fp8", "fp8-block", "nvfp4", "int8")
-
 #: log of the 90th percentile over the 80 % quantile, about, of these fits' errors.
 _TO_80 = 0.72
 
-#: Half width of attention's interval, as a logarithm.
-_ATTENTION_WIDE = 0.3
+#: Half width of attention's range, as a logarithm: on a device with a table, and on one without.
+_ATTENTION_WIDE = (0.3, 0.5)
+
+#: Every so many rows of a device of another architecture are enough for a fit over several.
+_STRANGERS_STEP = 4
 
 
 def is_attention(header: Sequence[str]) -> bool:
@@ -52,82 +65,151 @@ def is_attention(header: Sequence[str]) -> bool:
     return "head_dim" in header
 
 
-def validate_kernels(rows: Sequence[TableRow]) -> Validation:
-    """Predicted against measured seconds of every kernel; groups are device and dtype, and the kind."""
-    batches: dict[tuple[str, str, bool], list[TableRow]] = defaultdict(list)
+def validate_kernels(rows: Sequence[TableRow], *, cross: bool = False) -> Validation:
+    """Predicted against measured seconds of every kernel; groups are device and dtype, and the kind.
+
+    With `cross` no device is predicted from its own table: products are fitted on the other devices of its
+    architecture among `rows`, without any on those of other architectures; attention takes the neutral
+    values of a device without a table. Attention whose table has a column `pass` is that of a training step:
+    forward or backward, by the library that `framework` names.
+    """
+    tables: dict[tuple[str, str, str, str], list[TableRow]] = defaultdict(list)
     for row in rows:
         attention = "head_dim" in row.cells
+        kind = " ".join(("attention", row.cells.get("pass", ""))).strip() if attention else "gemm"
+        library = row.cells.get("framework", "") if "pass" in row.cells else ""
         dtype = row.cells.get("attn_dtype" if attention else "dtype", "")
-        batches[row.cells.get("device", ""), dtype, attention].append(row)
-    scored: list[ScoredRow] = []
-    for (device, dtype, attention), some in batches.items():
-        scored += _score(device, dtype, some, attention=attention)
+        tables[kind, row.cells.get("device", ""), dtype, library].append(row)
+    read = [_Table.of(*key, some) for key, some in tables.items()]
+    scored = [one for table in read for one in _score(table, *_predicted(table, read if cross else None))]
     scored.sort(key=lambda row: (row.file, row.line))
-    return Validation(rows=tuple(scored), groups=group_scores(scored))
+    return Validation(rows=tuple(scored), groups=group_scores(scored), cross="source" if cross else None)
 
 
-def _score(device: str, dtype: str, rows: Sequence[TableRow], *, attention: bool) -> list[ScoredRow]:
-    """Rows of one table, device and dtype; a row that cannot be predicted is kept with its reason."""
-    kind, sides = ("attention", _ATTENTION_SIDES) if attention else ("gemm", _GEMM_SIDES)
-    gpu = _device(device)
-    names = (
-        gpu.id if gpu is not None else device or "(no device)",
-        _DTYPES.get(dtype, dtype or "(no dtype)"),
-    )
-    numbers = [[_number(row, key) for key in ("latency_ms", *sides)] for row in rows]
-    reasons = [next((text for text in line if isinstance(text, str)), None) for line in numbers]
-    readable = [at for at, reason in enumerate(reasons) if reason is None]
-    predicted, wide, missing = _predicted(
-        gpu, names, dtype, numbers=[numbers[at] for at in readable], kind=kind
-    )
-    found = dict(zip(readable, predicted, strict=True)) if missing is None else {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Table:
+    """Rows of one device, dtype and kind; `values`: milliseconds and sides, or what is wrong with a cell."""
+
+    kind: str
+    device: str
+    gpu: Gpu | None
+    said: str
+    dtype: str | None
+    library: str
+    rows: Sequence[TableRow]
+    values: Sequence[Sequence[float | str]]
+
+    @classmethod
+    def of(cls, kind: str, device: str, dtype: str, library: str, rows: Sequence[TableRow]) -> _Table:
+        """The table with its device and dtype looked up."""
+        return cls(
+            kind=kind,
+            device=device,
+            gpu=_device(device),
+            said=dtype,
+            dtype=_DTYPES.get(dtype),
+            library=library,
+            rows=rows,
+            values=[[_number(row, key) for key in ("latency_ms", *_sides(kind))] for row in rows],
+        )
+
+    @property
+    def group(self) -> str:
+        """Kind, device and dtype."""
+        device = self.gpu.id if self.gpu is not None else self.device or "(no device)"
+        return f"{self.kind} {device} {self.dtype or self.said or '(no dtype)'}"
+
+    @property
+    def readable(self) -> list[int]:
+        """Positions of the rows whose every cell is a number."""
+        return [at for at, line in enumerate(self.values) if not any(isinstance(v, str) for v in line)]
+
+    def numbers(self) -> Floats:
+        """Milliseconds and sides of the readable rows, shape (1 + sides, rows)."""
+        width = 1 + len(_sides(self.kind))
+        return np.array([self.values[at] for at in self.readable], float).reshape(-1, width).T
+
+
+def _sides(kind: str) -> tuple[str, ...]:
+    return _GEMM_SIDES if kind == "gemm" else _ATTENTION_SIDES
+
+
+def _in_a_step(table: _Table) -> float:
+    """Time of a training step's attention over the table's forward kernels: 1 where it is not of a step."""
+    if table.kind == "attention" or table.gpu is None:
+        return 1.0
+    blackwell = table.gpu.architecture.startswith("blackwell")
+    flash2 = table.library.lower().startswith(("flashattention-2", "flash2"))
+    backward = FITTED.flash_backward if flash2 else FITTED.attention_backward
+    older = FITTED.flash_ampere if table.gpu.architecture == "ampere" else FITTED.flash_hopper
+    forward = FITTED.attention_blackwell if blackwell else FITTED.attention
+    return forward * (older if flash2 else 1.0) * (backward if table.kind.endswith("backward") else 1.0)
+
+
+def _score(table: _Table, predicted: Floats, wide: float, missing: str | None) -> list[ScoredRow]:
+    """Every row of a table; one that cannot be predicted is kept with its reason."""
+    found = {} if missing else dict(zip(table.readable, predicted.tolist(), strict=True))
     scored = []
-    for at, row in enumerate(rows):
-        seconds = float(found[at]) if at in found else None
-        latency_ms = numbers[at][0]
+    for at, (row, values) in enumerate(zip(table.rows, table.values, strict=True)):
+        seconds = found.get(at)
+        wrong = next((value for value in values if isinstance(value, str)), None)
+        cells = (row.cells.get(key, "") for key in _sides(table.kind))
         scored.append(
             ScoredRow(
-                id=":".join([dtype, *(row.cells.get(key, "") for key in sides)]),
+                id=":".join([table.said, *cells]),
                 file=row.file,
                 line=row.line,
-                groups=(f"{kind} {names[0]} {names[1]}", kind),
+                groups=(table.group, table.kind.split()[0]),
                 unit="s",
-                measured=None if isinstance(latency_ms, str) else latency_ms * 1e-3,
+                measured=None if isinstance(values[0], str) else values[0] * 1e-3,
                 predicted=seconds,
                 low=None if seconds is None else seconds * float(np.exp(-wide)),
                 high=None if seconds is None else seconds * float(np.exp(wide)),
-                skipped=reasons[at] or missing,
+                skipped=wrong or missing,
             )
         )
     return scored
 
 
-def _predicted(
-    gpu: Gpu | None,
-    names: tuple[str, str],
-    dtype: str,
-    *,
-    numbers: Sequence[Sequence[float | str]],
-    kind: str,
-) -> tuple[Floats, float, str | None]:
-    """Seconds of every row, the logarithmic half width of their interval, or why there are none."""
-    none = np.empty(0)
-    if gpu is None:
-        return none, 0.0, f"device {names[0]!r} is not in the catalogue"
-    if dtype not in _DTYPES:
-        return none, 0.0, f"dtype {dtype!r} is not modelled"
-    sides = np.array(numbers, float).reshape(len(numbers), -1).T[1:]
-    if not len(numbers):
-        return none, 0.0, None
+def _predicted(table: _Table, others: Sequence[_Table] | None) -> tuple[Floats, float, str | None]:
+    """Seconds of the readable rows, the logarithmic half width of their range, or why there are none."""
+    if table.gpu is None:
+        return np.empty(0), 0.0, f"device {table.device or '(no device)'!r} is not in the catalogue"
+    if table.dtype is None:
+        return np.empty(0), 0.0, f"dtype {table.said!r} is not modelled"
+    sides = table.numbers()[1:]
     try:
-        if kind == "attention":
-            rates = attention_rates([gpu], names[1])
-            return attention_time_s(rates, *sides, sustained=False), _ATTENTION_WIDE, None
-        cast = names[1] in _CAST
-        seconds = gemm_time_s(gemm_rates([gpu], [names[1]]), *sides, sustained=False, cast=cast)
-        return seconds, float(np.log1p(fit_error(gpu, names[1])[1])) * _TO_80, None
-    except InputError as error:
-        return none, 0.0, error.what
+        if table.kind != "gemm":
+            plain = DATASHEET_ATTENTION if others is not None else None
+            rates = attention_rates([table.gpu], table.dtype, fit=plain)
+            wide = _ATTENTION_WIDE[plain is not None or table.kind != "attention"]
+            return attention_time_s(rates, *sides, sustained=False) * _in_a_step(table), wide, None
+        fit, error = None, fit_error(table.gpu, table.dtype)
+        if others is not None:
+            fit, error = _fit_without(table.gpu, table.dtype, others)
+        cast = table.dtype in CAST_DTYPES
+        rated = gemm_rates([table.gpu], [table.dtype], fit=fit)
+        seconds = gemm_time_s(rated, *sides, sustained=False, cast=cast)
+        return seconds, float(np.log1p(error[1])) * _TO_80, None
+    except InputError as fault:
+        return np.empty(0), 0.0, fault.what
+
+
+def _fit_without(gpu: Gpu, dtype: str, tables: Sequence[_Table]) -> tuple[GemmFit, tuple[float, float]]:
+    """A fit on the other devices of a GPU's architecture, or else on all others; and its stated error."""
+    others: dict[str, list[Products]] = {"siblings": [], "strangers": []}
+    for table in tables:
+        if table.kind == "gemm" and table.dtype == dtype and table.gpu is not None and table.gpu.id != gpu.id:
+            latency_ms, m, n, k = table.numbers()
+            some = Products(gpu=table.gpu, m=m, n=n, k=k, measured_s=latency_ms * 1e-3)
+            near = table.gpu.architecture == gpu.architecture
+            others["siblings" if near else "strangers"].append(some)
+    if others["siblings"]:
+        return fit_products(others["siblings"], dtype).fit, SIBLING_ERROR
+    if others["strangers"]:
+        thin = [some.every(_STRANGERS_STEP) for some in others["strangers"]]
+        return fit_products(thin, dtype, ratios=False).fit, DATASHEET_ERRORS[dtype]
+    return DATASHEET_FIT, DATASHEET_ERRORS[dtype]
 
 
 def _device(name: str) -> Gpu | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from assay.measure.timing import windows
 #: How far a result may be from double precision, by dtype: the rounding of a few steps, and in fp32 the
 #: few last places that vectorised exp and erf may be off.
 _TOLERANCE = {"fp32": 2.0**-17, "bf16": 2.0**-5}
+#: Operations of one iteration of the launches, so that the clock and the loop around them cost nothing.
+_LAUNCHES = 256
 #: Elements or rows of a result that are compared with the reference.
 _CHECKED = 64
 _LR, _BETAS, _EPS, _DECAY = 1e-3, (0.9, 0.95), 1e-8, 0.1
@@ -37,7 +40,7 @@ class _Kernel:
 
 @benchmark(
     "kernels",
-    summary="optimizer step, softmax with cross-entropy, elementwise chain",
+    summary="optimizer step, softmax with cross-entropy, elementwise chain, launches",
     yields=("kernel.<name>.time", "kernel.<name>.bandwidth"),
     wave="card",
 )
@@ -51,6 +54,48 @@ def kernels(context: Context) -> None:
     """
     for make in (_adamw, _cross_entropy, _elementwise):
         _measure(context, make(context))
+    _launches(context)
+
+
+def _launches(context: Context) -> None:
+    """Seconds that the host spends on one operation: on one element, one after another, none waited for.
+
+    On a GPU that is a kernel's launch, as long as the host is slower than the empty kernel (about 2 µs).
+    """
+    import torch
+
+    settings = context.settings
+    one = torch.ones(1, device=context.device)
+
+    def run() -> None:
+        for _ in range(_LAUNCHES):
+            one.mul_(1.0)
+
+    context.barrier()
+    result = windows(
+        run,
+        # A host needs no long windows to get warm.
+        window_s=settings["window_s"] / 4,
+        count=settings["windows"],
+        warmup_s=settings["warmup_s"] / 4,
+        sync=context.sync_function(),
+    )
+    context.require_everywhere(float(one) == 1.0, "one times one is not one")
+    context.record(
+        "kernel.launch.time",
+        result.median_s / _LAUNCHES,
+        "s",
+        recipe={
+            "shape": "1",
+            "dtype": "fp32",
+            "load": "all",
+            "statistic": "median",
+            "back_to_back": _LAUNCHES,
+            "on": "gpu" if context.on_gpu else "cpu",
+        },
+        samples=array("d", [each / _LAUNCHES for each in result.per_iteration_s]),
+        cpu_share_frac=result.cpu_share_frac,
+    )
 
 
 def _measure(context: Context, kernel: _Kernel) -> None:
