@@ -58,10 +58,11 @@ validate: $(VENV)/.measure
 	$(BIN)/assay validate training --cross source validation/training/*.csv.gz
 
 # Predicted against measured training steps of this machine and of four hosts made of network namespaces (root),
-# five runs each, and of two ranks from a trace of one; a quiet machine, about 20 minutes.
+# RUNS runs each, and of two ranks from a trace of one; wants a quiet machine for about 20 minutes.
+RUNS ?= 5
 circle: $(VENV)/.measure
-	$(BIN)/python validation/circle.py
-	$(BIN)/python validation/traced.py --runs 3
+	$(BIN)/python validation/circle.py --runs $(RUNS)
+	$(BIN)/python validation/traced.py --runs 2
 
 messages: $(VENV)/.dev
 	$(BIN)/python -m assay.catalog.messages

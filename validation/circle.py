@@ -59,7 +59,7 @@ def measured_runs(options: MeasureOptions, model: str, ranks: int) -> list[Compa
     shape = {"layers": layers, "hidden": hidden, "heads": hidden // 64, "vocabulary": vocabulary}
     own = {
         "training": shape | {"steps": 7, "warmup_steps": 1, "sizes": [ranks]},
-        "parts": shape | {"window_s": 0.1, "warmup_s": 0.05},
+        "parts": shape | {"window_s": 0.15, "windows": 1, "warmup_s": 0.05},
         "memory": {"bytes": 2**26, "cache_bytes": 0, "window_s": 0.05, "warmup_s": 0.02},
         # The sizes around the buckets of all parameters.
         "collectives": {"ops": ["all_reduce"], "sizes": [8, 2**22, 2**24], "latency_bytes": 8}
