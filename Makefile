@@ -57,9 +57,11 @@ validate: $(VENV)/.measure
 		validation/collectives/p2p.csv
 	$(BIN)/assay validate training --cross source validation/training/*.csv.gz
 
-# Predicted against measured training steps of this machine, five runs.
+# Predicted against measured training steps of this machine and of four hosts made of network namespaces (root),
+# five runs each, and of two ranks from a trace of one; a quiet machine, about 20 minutes.
 circle: $(VENV)/.measure
 	$(BIN)/python validation/circle.py
+	$(BIN)/python validation/traced.py --runs 3
 
 messages: $(VENV)/.dev
 	$(BIN)/python -m assay.catalog.messages

@@ -32,9 +32,9 @@ from cluster import Cluster, obstacle
 BENCHMARKS = ("memory", "parts", "collectives", "training")
 
 #: Name → layers, hidden size and vocabulary; the first is what `assay qualify` trains on a CPU.
-MODELS = {"small": (2, 256, 4096), "middle": (4, 384, 4096), "large": (4, 512, 8192)}
+MODELS = {"small": (2, 256, 4096), "middle": (3, 320, 4096), "large": (4, 384, 8192)}
 #: Millions of bits that a slow wire carries in a second.
-SLOW_MBPS = 300
+SLOW_MBPS = 500
 CELLS = (*(f"{model}:{where}" for where in ("1", "2", "4", "hosts") for model in MODELS), "small:slow")
 
 
@@ -58,11 +58,12 @@ def measured_runs(options: MeasureOptions, model: str, ranks: int) -> list[Compa
     layers, hidden, vocabulary = MODELS[model]
     shape = {"layers": layers, "hidden": hidden, "heads": hidden // 64, "vocabulary": vocabulary}
     own = {
-        "training": shape | {"steps": 8, "sizes": [ranks]},
-        "parts": shape,
-        "memory": {"bytes": 2**26, "cache_bytes": 0, "window_s": 0.1},
+        "training": shape | {"steps": 7, "warmup_steps": 1, "sizes": [ranks]},
+        "parts": shape | {"window_s": 0.1, "warmup_s": 0.05},
+        "memory": {"bytes": 2**26, "cache_bytes": 0, "window_s": 0.05, "warmup_s": 0.02},
         # The sizes around the buckets of all parameters.
-        "collectives": {"ops": ["all_reduce"], "sizes": [8, 2**22, 2**24, 2**25], "latency_iterations": 20},
+        "collectives": {"ops": ["all_reduce"], "sizes": [8, 2**22, 2**24], "latency_bytes": 8}
+        | {"budget_s": 0.06, "latency_iterations": 20},
     }
     settings = {name: of | own.get(name, {}) for name, of in session.suite.settings.items()}
     session.suite = dataclasses.replace(session.suite, settings=settings)

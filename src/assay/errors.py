@@ -47,10 +47,6 @@ class UnknownNameError(InputError):
     """An id that no catalogue, registry or file knows."""
 
 
-class RecipeMismatchError(AssayError):
-    """Two values that were made by different recipes and so must not be compared."""
-
-
 class RunError(AssayError):
     """A run folder that is incomplete, cut off, or belongs to something else."""
 

@@ -286,19 +286,6 @@ def mad_sigma(values: ArrayLike) -> float:
     return float(MAD_TO_SIGMA * np.median(np.abs(array - np.median(array))))
 
 
-def quantile_interval(samples: ArrayLike, q_frac: float, level: float = 0.95) -> tuple[float, float] | None:
-    """Distribution-free interval of a quantile between two order statistics, or None with too few samples.
-
-    The count below the quantile is binomial; its normal approximation with continuity correction is used,
-    and an interval that would need an order statistic that does not exist is not given.
-    """
-    ordered = np.sort(np.asarray(samples, dtype=float))
-    n = len(ordered)
-    half = student_t_quantile(0.5 + level / 2, math.inf) * math.sqrt(n * q_frac * (1 - q_frac)) + 0.5
-    low, high = math.floor(n * q_frac - half), math.ceil(n * q_frac + half)
-    return (float(ordered[low]), float(ordered[high])) if low >= 0 and high < n else None
-
-
 def confidence_sequence(
     values: ArrayLike, level: float = 0.95, prior_n: float = 1.0
 ) -> tuple[float, float] | None:

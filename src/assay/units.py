@@ -143,7 +143,7 @@ def parse(text: str | float, *, unit: str | None = None, where: str | None = Non
     if not name:
         return parse(number, unit=unit, where=where)
     if name not in _UNITS:
-        raise UnitError(f"unknown unit {name!r} in {text!r}", where=where, fix=_suggest(name))
+        raise UnitError(f"unknown unit {name!r} in {text!r}", where=where, fix=_suggest(name, unit))
     factor, base = _UNITS[name]
     if unit is not None and base != unit and not (base == "1" and unit == "count"):
         raise UnitError(
@@ -164,11 +164,12 @@ def parse_bytes(text: str | int, *, where: str | None = None) -> int:
     return round(parse(f"{bare[1]} {bare[2]}B" if bare else text, unit="B", where=where).value)
 
 
-def _suggest(name: str) -> str:
+def _suggest(name: str, wanted: str | None) -> str:
     """The unit that was meant; both where it may be bits or bytes, which nobody should guess."""
     size = _SIZE.fullmatch(name)
     if size is None:
-        return did_you_mean(name, [unit for unit in _UNITS if unit.lower() == name.lower()] or _UNITS)
+        fitting = [unit for unit, (_, base) in _UNITS.items() if base == wanted]
+        return did_you_mean(name, [u for u in _UNITS if u.lower() == name.lower()] or fitting or _UNITS)
     prefix = size[1].capitalize() if size[1].lower() != "k" else "k"
     kinds = {"bit": ("bit",), "byte": ("B",)}.get(size[2].lower(), ("B", "bit"))
     meant = [f"{prefix}{kind}{'/s' if size[3] else ''}" for kind in kinds]
@@ -242,6 +243,17 @@ def show_bytes(value: float) -> str:
         if abs(value) >= factor:
             return f"{_round(value / factor, 3)} {prefix}B"
     return f"{value:g} B"
+
+
+def show_GB(value: float) -> str:
+    """An amount of memory in the one unit of a column that adds up: `45.21 GB`."""
+    return f"{value / 1e9:,.2f} GB"
+
+
+def show_capacity(value: float) -> str:
+    """A memory's size beside amounts in GB: `85.90 GB (80 GiB)`."""
+    binary = show_bytes(value)
+    return f"{show_GB(value)} ({binary})" if "iB" in binary else show_GB(value)
 
 
 def _show_time(value: float, digits: int) -> str:

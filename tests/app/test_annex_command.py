@@ -25,6 +25,18 @@ def test_an_annex_is_written_and_a_real_run_is_held_against_it(measured, tmp_pat
     assert found.code == 3
 
 
+def test_a_run_is_judged_again_by_what_was_signed(measured, tmp_path):
+    file = tmp_path / "annex.md"
+    assert assay("annex", "--profile", "h100-sxm", "--claims", PROMISES, "--out", file).code == 0
+    again = assay("judge", measured, "--annex", file, "--json").json
+    assert again["profile"] == "h100-sxm"
+    claimed = {c["id"]: c["claimed"] and c["claimed"]["value"] for c in again["criteria"]}
+    assert claimed["gemm-bf16"] == 989e12
+    both = assay("judge", measured, "--annex", file, "--profile", "self")
+    assert both.code == 2
+    assert "leave --profile and --claims out" in both.told
+
+
 def test_a_whole_run_is_ok_and_a_file_that_is_no_annex_is_an_error(measured):
     assert assay("verify", measured).code == 0
     ended = assay("verify", measured, "--annex", PROMISES)

@@ -14,7 +14,8 @@ from assay.app.cli import cli
 from commands import assay
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = tuple(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "examples/README.md"))
+PAGES += tuple(sorted((ROOT / "docs").rglob("*.md")))
 FENCE = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -47,12 +48,23 @@ def leaf(words: list[str]) -> tuple[click.Command, list[str]]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_and_option_that_is_shown_exists(page):
     for shown, _ in commands_of(page):
-        command, words = leaf(shlex.split(shown)[1:])
+        command, words = leaf([word for word in shlex.split(shown)[1:] if word != "…"])
         known = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
         named = {
             re.sub(r"[\]=].*", "", word.lstrip("[")) for word in words if word.lstrip("[").startswith("--")
         }
         assert named <= {*known, "--help"}, shown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_points_at_is_there(page):
+    text = page.read_text(encoding="utf-8")
+    bare = re.sub(r"`[^`\n]*`", "", FENCE.sub("", text))
+    links = [page.parent / link for link in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", bare)]
+    named = [
+        ROOT / file for file in re.findall(r"`((?:tests|validation|benchmarks|docs|src)/[\w/]+\.\w+)`", text)
+    ]
+    assert [str(file) for file in (*links, *map(ROOT.joinpath, named)) if not file.exists()] == []
 
 
 def columns(line: str) -> int:

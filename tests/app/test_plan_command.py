@@ -305,3 +305,14 @@ def test_the_command_line_lists_the_commands_and_suggests_the_nearest() -> None:
     ended = assay("plan", "layot")
     assert ended.code == 2
     assert "layout" in ended.told
+
+
+def test_expert_cuts_and_shard_groups_are_axes_that_can_be_fixed() -> None:
+    job = ("--cluster", "dgx-h100", "--nodes", 2, "--workload", "mixtral-8x7b", "--tokens", 1e9)
+    job = (*job, "--global-batch", 64, "--layout")
+    cut = answer("layout", *job, "etp=2,ep=4,precision=bf16,micro_batch=1,pp=1")["candidates"][0]["layout"]
+    assert (cut["ep"], cut["etp"]) == (4, 2)
+    said = "shard_ranks=8,sharding=zero3,tp=1,cp=1,precision=bf16,micro_batch=1,pp=1"
+    best = answer("layout", *job, said)["candidates"][0]
+    assert (best["layout"]["shard_ranks"], best["layout"]["dp"]) == (8, 16)
+    assert "data_parallel_replicate_degree = 2" in json.dumps(best["flags"])

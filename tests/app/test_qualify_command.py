@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.store.run import check_seal, open_run
+from assay.store.run import open_run
+from assay.store.seal import check_seal
 from commands import assay, assay_process
 
 

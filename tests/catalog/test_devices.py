@@ -69,10 +69,6 @@ def test_nics_switches_and_links_are_found() -> None:
     assert devices.switch("quantum-2").id == "qm9700"
     assert devices.nvlink(4).link_Bps == 25e9
     assert devices.pcie(5).encoding == "128b/130b"
-    found = devices.nic_by_hca_type("MT4129\n")
-    assert found is not None
-    assert found.id == "connectx-7"
-    assert devices.nic_by_hca_type("MT1") is None
 
 
 def test_a_near_miss_suggests() -> None:

@@ -21,7 +21,7 @@ def test_the_page_says_what_the_terminal_says_and_asks_for_nothing(lang: str, tm
     result = CliRunner().invoke(doctor, words, standalone_mode=False)
     text = page.read_text(encoding="utf-8")
     assert result.return_value == 1
-    first = result.output.splitlines()[0]
+    first = result.stdout.splitlines()[0]
     assert f'<h1 id="verdict-word">{first}</h1>' in text
     assert "gpu:0000:dc:00" in text
     assert re.findall(r"<script|src=|href=\"(?!#)|url\(|@import", text) == []

@@ -9,7 +9,7 @@ from assay.domain.quantity import Better, Quantity, Scope
 from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe
 from assay.domain.subject import Subject
-from assay.errors import InputError, RecipeMismatchError
+from assay.errors import InputError
 
 VALUES = st.one_of(st.integers(0, 2**40), st.text(min_size=1), st.booleans())
 RECIPES = st.dictionaries(st.text(min_size=1), VALUES, max_size=5).map(Recipe.of)
@@ -45,23 +45,7 @@ def test_subjects_sort_as_people_count():
 def test_a_recipe_answers_itself(recipe):
     assert recipe.lacks(recipe) == ()
     assert recipe.conflicts(recipe) == ()
-    recipe.require_same(recipe, what="x")
     assert Recipe.of(recipe.as_dict()).digest == recipe.digest
-
-
-@given(RECIPES, RECIPES)
-def test_recipes_compare_only_when_they_are_equal(left, right):
-    if left == right:
-        left.require_same(right, what="x")
-    else:
-        with pytest.raises(RecipeMismatchError):
-            left.require_same(right, what="x")
-
-
-def test_the_difference_of_recipes_is_named():
-    left, right = Recipe.of(bytes=16, ranks=8), Recipe.of(bytes=32, ranks=8, method="aligned")
-    with pytest.raises(RecipeMismatchError, match="bytes 16 against 32; method not stated against aligned"):
-        left.require_same(right, what="busbw")
 
 
 def test_true_is_not_one():

@@ -225,3 +225,42 @@ def test_a_curve_is_worked_out_at_every_size() -> None:
     assert np.all(np.diff(found.time_s) >= 0)
     assert found.time_s.shape == SIZES.shape
     assert set(found.algorithm) == {"RING", "NVLS"}
+
+
+def test_host_memory_that_gpus_share_slows_large_messages_and_not_small_ones() -> None:
+    sizes = [2.0**12, 2.0**30]
+    two, four = (
+        collective_time(cluster("l40s-pcie"), "all_gather", sizes, Placement.of(n)).time_s for n in (2, 4)
+    )
+    assert four[0] / two[0] < 3
+    assert four[1] / two[1] > 4  # three quarters of the bytes for a half, and four times as slow
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted"),
+    [((2, 4), {"TREE/LL", "TREE/SIMPLE", "RING/LL", "RING/SIMPLE"}), ((2, 16), {"TREE/LL128"})],
+)
+def test_versions_choose_among_what_they_have(version: tuple[int, int], wanted: set[str]) -> None:
+    sizes = 2.0 ** np.arange(3, 34)
+    times = collective_time(
+        cluster("dgx-h100"), "all_reduce", sizes, Placement.of(8, 4), options=Options(nccl=version)
+    )
+    taken = {f"{a}/{p}" for a, p in zip(times.algorithm, times.protocol, strict=True)}
+    assert not any("NVLS" in way for way in taken)
+    assert taken <= wanted if version < (2, 5) else taken >= wanted
+
+
+def test_ll_was_slower_before_2_21() -> None:
+    old, new = (
+        float(
+            collective_time(
+                cluster("dgx-a100"),
+                "all_gather",
+                2.0**19,
+                Placement.of(8),
+                options=Options(nccl=version, algorithm="RING"),
+            ).time_s
+        )
+        for version in ((2, 20), (2, 27))
+    )
+    assert new < old < 2 * new

@@ -65,3 +65,27 @@ def test_an_unmeasured_link_takes_its_familys_value_and_says_so() -> None:
     assert parameters.value("launch/rubin") == 6.0
     assert Parameters(values={"launch/hopper": 9.0, "launch/ampere": 12.0}).value("launch/rubin") == 10.5
     assert parameters.unknown(["launch/rubin", "launch/hopper"]) == ("launch/rubin",)
+
+
+def test_a_family_is_what_is_usual_among_its_members_and_not_what_most_rows_are_of() -> None:
+    members = {"ampere": (2e-7, 400), "hopper": (6e-7, 4), "blackwell": (7e-7, 4)}
+    samples = [
+        Sample(
+            counts={f"chunk/LL/{member}": 10.0}, measured_s=10 * each_s, source=member, bytes=8, inter=False
+        )
+        for member, (each_s, rows) in members.items()
+        for _ in range(rows)
+    ]
+    found = fit(samples, {})
+    for member, (each_s, _) in members.items():
+        assert found[f"chunk/LL/{member}"] == pytest.approx(each_s, rel=0.02)
+    assert 4e-7 < Parameters(values=found).value("chunk/LL/rubin") < 7e-7
+
+
+def test_of_links_and_shared_memory_the_slower_carries_the_time() -> None:
+    counts = {"hop/SIMPLE/host": 4e-5, "wire/SIMPLE/host": 1e-5, "crowd/SIMPLE": 4e-5, "launch/ada": 4e-10}
+    parameters = Parameters(
+        values={"hop/SIMPLE": 1.0, "wire/SIMPLE/host": 1.5, "crowd/SIMPLE": 1.5, "launch": 10.0}
+    )
+    assert priced_s(counts, parameters) == pytest.approx(6e-5 + 4e-9)
+    assert priced_s({**counts, "crowd/SIMPLE": 1e-5}, parameters) == pytest.approx(5.5e-5 + 4e-9)

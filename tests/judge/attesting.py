@@ -13,8 +13,9 @@ GB = 10**9
 LINK = Recipe.of(bytes=4096, transport="nccl", statistic="median", span="nodes", load="round")
 
 
-def link(near, far, restart=0):
-    return reading(4e10, subject=f"link:{near}>{far}", id="peer.bandwidth", recipe=LINK, restart=restart)
+def link(near, far, restart=0, load="round"):
+    recipe = Recipe.of(LINK.as_dict() | {"load": load})
+    return reading(4e10, subject=f"link:{near}>{far}", id="peer.bandwidth", recipe=recipe, restart=restart)
 
 
 def busbw(size, *, ranks=2):

@@ -6,6 +6,7 @@ import pytest
 from attesting import GB, attestation, busbw, choice, link, reading_of_shares, started
 
 from assay.domain.attestation import Standing
+from assay.domain.recipe import Recipe
 from assay.judge.transport import attest
 
 
@@ -119,7 +120,22 @@ def test_a_training_step_keeps_its_value_and_carries_the_same_attestation():
     carried = attest([step], told)
     assert [r.value for r in carried.readings] == [0.5]
     assert codes(carried) == [("TRANSPORT_UNATTESTED", "node:h0")]
-    assert [(one.id, one.standing) for one in carried.attested] == [("training", Standing.UNATTESTED)]
+    assert [(one.id, one.standing) for one in carried.attested] == [("training/2", Standing.UNATTESTED)]
+
+
+def test_a_group_within_a_node_needs_no_proof_though_larger_ones_of_its_benchmark_lack_it():
+    calls = [("all_reduce", GB, 16, 2, 8), ("all_reduce", GB, 8, 1, 8)]
+    told = [attestation(h, r, benchmark="training", calls=calls, rdma=0) for r, h in enumerate(("h0", "h1"))]
+    steps = [
+        dataclasses.replace(busbw(1, ranks=n), quantity="training.step_time", unit="s", value=0.5)
+        for n in (16, 8, 1)
+    ]
+    standings = {one.id: one.standing for one in attest(steps, told).attested}
+    assert standings == {
+        "training/16": Standing.UNATTESTED,
+        "training/8": Standing.WITHIN,
+        "training/1": Standing.WITHIN,
+    }
 
 
 def test_where_no_node_is_attested_there_is_one_finding_and_not_one_for_each():
@@ -137,6 +153,7 @@ def test_a_node_whose_worker_was_killed_before_it_told_is_not_attested():
     assert codes(carried) == [("TRANSPORT_UNATTESTED", "node:h1")]
     assert carried.readings[0].reason == "node h1 ended before it told what carried its bytes"
     assert codes(attest([link("h0", "h1")], [], events)) == [("TRANSPORT_UNATTESTED", "node:h1")]
+    assert attest([], [attestation("h0", 0)], events).findings == ()  # it left nothing to be proved
     sockets = [*started("h0", 0, done=True), *started("h1", 1, done=False, proof="none")]
     assert attest([link("h0", "h1")], [attestation("h0", 0)], sockets).findings == ()
 
@@ -192,6 +209,66 @@ def test_a_rail_that_does_not_carry_its_share_is_named():
     shares = {way.device: (way.expected_bytes, way.counted_bytes) for way in carried.attested[0].rails}
     assert shares["mlx5_1/1"] == (5 * GB, GB // 10)
     assert shares["mlx5_2/1"] == (0, 5 * GB)
+
+
+@pytest.mark.parametrize("benchmark", ["pairs", "collectives"])
+def test_no_rail_is_named_for_single_messages_or_where_nvlink_joins_the_nodes(benchmark):
+    """Channels tell how collectives are spread; between nodes that share NVLink ports may count nothing."""
+    ports, rails = {"mlx5_0/1": 10 * GB, "mlx5_1/1": 0}, {"mlx5_0/1": 2, "mlx5_1/1": 2}
+    if benchmark == "pairs":
+        told = attestation("h0", 0, ports=ports, rails=rails)
+    else:
+        whole = [("all_reduce", 10 * GB, 2)]
+        idle = dict.fromkeys(ports, 0)
+        told = attestation(
+            "h0",
+            0,
+            benchmark=benchmark,
+            calls=whole,
+            ports=idle,
+            rails=rails,
+            nvlink=10 * GB,
+            channels="P2P/MNNVL",
+        )
+    assert attest([], [told]).findings == ()
+
+
+def test_messages_of_all_ranks_of_a_node_add_up_and_its_collectives_do_not():
+    """Two ranks send 10 GB each; the sum that both take part in leaves the node once."""
+    other = dataclasses.replace(attestation("h1", 1), rank=2, counted=())
+    carried = attest([link("h0", "h1")], [attestation("h1", 1, rdma=12 * GB), other])
+    assert codes(carried) == [("TRANSPORT_UNATTESTED", "node:h1")]
+    whole = [("all_reduce", 10 * GB, 4, 2, 2)]
+    told = [attestation("h1", rank, benchmark="collectives", calls=whole, rdma=12 * GB) for rank in (1, 2)]
+    told[1] = dataclasses.replace(told[1], counted=())
+    assert attest([busbw(10 * GB, ranks=4)], told).findings == ()
+
+
+def test_nvlink_of_a_node_is_known_only_with_every_card():
+    told = [
+        attestation(
+            "h0",
+            rank,
+            benchmark="collectives",
+            calls=[("all_reduce", GB, 2, 1, 2)],
+            nvlink=("lost" if rank else GB),
+        )
+        for rank in (0, 1)
+    ]
+    carried = attest([busbw(GB)], [dataclasses.replace(told[0], rank=0), told[1]])
+    assert carried.findings == ()
+    (way,) = [way for way in carried.attested[0].ways if way.over == "nvlink"]
+    assert (way.counted_bytes, way.reason) == (None, "gpu:h0/0: lost")
+
+
+def test_what_other_programs_and_other_benchmarks_measured_is_left_alone():
+    told = [attestation(host, rank, rdma=0) for rank, host in enumerate(("h0", "h1"))]
+    told += [dataclasses.replace(one, benchmark="collectives") for one in told]
+    told += [attestation(host, rank, benchmark="pairs_alone") for rank, host in enumerate(("h0", "h1"))]
+    theirs = Recipe.of(busbw(GB).recipe.as_dict() | {"method": "nccl-tests"})
+    own_program = dataclasses.replace(busbw(GB), recipe=theirs)
+    carried = attest([link("h0", "h1"), link("h0", "h1", load="alone"), busbw(GB), own_program], told)
+    assert [r.value for r in carried.readings] == [None, 4e10, None, 3e11]
 
 
 def test_every_result_carries_what_was_told_and_why_the_rest_is_not_known():

@@ -21,6 +21,7 @@ from assay.measure.registry import find
 from assay.measure.suites import suite
 
 HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "testbed"))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ def main(words: list[str], **more: int) -> int:
         loaded = importlib.util.spec_from_file_location(name, path)
         module = importlib.util.module_from_spec(loaded)
         loaded.loader.exec_module(module)
+        sys.argv[1:] = [name, *words]
         module.corrupt(int(words[1]))
     return sound(words, **more)
 

@@ -186,6 +186,23 @@ def torch_only(tmp_path: Path) -> str:
     return str(tmp_path / "venv" / "bin" / "python")
 
 
+@pytest.mark.parametrize("cut_by", ["", "the budget of 60 s was used up while it ran"])
+def test_ranks_that_work_until_the_budget_ends_are_not_late(tmp_path, cut_by):
+    """Both are at work when time is up: without a budget they are late, with one nobody is to blame."""
+    words = (sys.executable, "-c", "import time; time.sleep(60)")
+    machine = Machine(host="h0", ranks=2, cores=2, devices=("cpu",) * 2, backend="gloo")
+    crew = LocalCrew(tmp_path, world_of([(range(2), machine)]), worker=words)
+    agent = Agent(run="test", folder=tmp_path, crew=crew, seed=1, command_time_s=time.time())
+    outcome = agent.run_task(
+        Task(benchmark=find("clock"), replicate=0, deadline_s=0.3, settings={}, cut_by=cut_by)
+    )
+    assert (outcome.cut, outcome.late, outcome.whole) == (bool(cut_by), () if cut_by else (0, 1), False)
+    lines = [json.loads(line) for line in (tmp_path / "agent.jsonl").read_text().splitlines()]
+    kinds = [line["kind"] for line in lines if line["type"] == "event"]
+    assert kinds == ["task_started", *(["task_cut"] if cut_by else ["rank_late", "rank_late", "task_failed"])]
+    assert {line["reason"] for line in lines if line["type"] == "reading"} == ({cut_by} if cut_by else set())
+
+
 def test_a_rank_that_is_lost_twice_is_left_out_of_what_follows(tmp_path):
     """Rank 1 has a worker that dies at once; the third task is rank 0's alone."""
     script = (

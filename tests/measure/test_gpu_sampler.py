@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "testbed"))
-
 from compile_nvml import compile_nvml
 
 from assay.measure.context import Context

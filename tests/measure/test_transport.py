@@ -1,11 +1,13 @@
 """What NCCL's log tells of the way that bytes go, and what a rank writes down of it."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from fake_traffic import port
 
 from assay.measure.nccl_environment import LOG_FILE, log_environment, logs_registration, nccl_log
-from assay.measure.transport import Log, told_of
+from assay.measure.transport import HOST_SYS, Log, proof_needed, told_of
 
 DATA = Path(__file__).parents[1] / "doctor" / "data" / "healthy"
 
@@ -50,6 +52,18 @@ def test_where_nccl_wrote_no_log_each_thing_says_so(tmp_path):
     assert {one.get("reason") for key, one in told.items() if key != "library"} == {
         "NCCL wrote no log that this rank could read"
     }
+
+
+@pytest.mark.parametrize(
+    ("backend", "hosts", "proof"),
+    [("nccl", ("h0", "h1"), "rdma"), ("nccl", ("h0", "h0"), "none"), ("gloo", ("h0", "h1"), "none")],
+)
+def test_proof_is_needed_where_a_library_leaves_a_host_that_has_rdma(
+    tmp_path, monkeypatch, backend, hosts, proof
+):
+    port(tmp_path, "mlx5_0")
+    monkeypatch.setenv(HOST_SYS, str(tmp_path / "sys"))
+    assert proof_needed(SimpleNamespace(backend=backend, hosts=hosts)) == proof
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def every_layout(space: Space, base: Situation) -> list[Layout]:
     """All layouts of the product that the record accepts and the model and framework can have, no rule
     applied."""
     found = []
-    names = ("tp", "pp", "cp", "ep", "vpp", "micro_batch")
+    names = ("tp", "pp", "cp", "ep", "etp", "vpp", "micro_batch", "shard_ranks")
     numbers = [getattr(space, name) for name in names]
     words = (space.sharding, space.recompute, space.schedule, space.precision)
     can = ability(base.stack.id)

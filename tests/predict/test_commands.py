@@ -29,10 +29,24 @@ def test_json_adds_up_and_names_its_formula() -> None:
     assert any(not effect["changes"] for effect in answer["sensitivity"])
 
 
-def test_text_explains_each_term_with_its_source() -> None:
+def test_every_term_is_explained_with_formula_inputs_and_source() -> None:
     result = CliRunner().invoke(predict, [*CALL, "--explain"])
-    assert "gemm" in result.output
-    assert "Korthikanti" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+    text = " ".join(result.output.split())
+    assert "Korthikanti 2022] with m=64, 4,096 tokens, 20 layers a stage, tp=4, 64 MiB a collective" in text
+    answer = json.loads(CliRunner().invoke(predict, [*CALL, "--explain", "--json"]).output)
+    assert answer["explained"]["step"].keys() == answer["breakdown"].keys()
+    assert answer["explained"]["memory"].keys() == answer["memory_bytes"].keys()
+    for kind in answer["explained"].values():
+        assert all(term["formula"] and term["inputs"] and term["source"] for term in kind.values())
+
+
+def test_a_faster_part_of_the_machine_is_an_input_too() -> None:
+    result = CliRunner().invoke(predict, [*CALL, "--json", "--sensitivity"])
+    effects = {e["input"]: e["step_frac"] for e in json.loads(result.output)["sensitivity"]}
+    assert -0.1 < effects["peak FLOP/s of the GPU"] < -0.04
+    assert effects["bandwidth inside a node"] < effects["bandwidth between nodes"] < 0
+    assert effects["latency of a hop"] > 0
 
 
 @pytest.mark.parametrize(
@@ -113,3 +127,31 @@ def test_validation_of_kernels_as_a_table() -> None:
     file = str(VALIDATION / "kernels" / "gemm_a100_sxm.csv.gz")
     output = CliRunner().invoke(kernels, [file]).output
     assert "gemm a100-sxm-80gb bf16" in output
+
+
+def test_what_a_run_waits_for_is_an_input() -> None:
+    moe = ["--cluster", "dgx-h100", "--nodes", "8", "--workload", "mixtral-8x7b", "--layout", "ep=8,pp=2"]
+    moe += ["--global-batch", "64"]
+
+    def step(*words: str) -> dict[str, float]:
+        answer = json.loads(CliRunner().invoke(predict, [*moe, *words, "--json"]).output)
+        return answer["breakdown"] | {"step": answer["step_time_s"]["value"]}
+
+    plain = step()
+    waits = step("--input-wait", "15 ms", "--checkpoint", "40 s", "--checkpoint-every", "200")
+    assert (waits["input"], waits["checkpoint"]) == (pytest.approx(0.015), pytest.approx(0.2))
+    assert waits["step"] > plain["step"] + 0.2
+    assert step("--imbalance", "1.5")["gemm"] > plain["gemm"]
+    assert step("--document", "1000")["attention"] < plain["attention"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--input-wait", "15"], "15.0 has no unit, time is wanted"),
+        (["--input-wait", "15 GB"], "time is wanted"),
+        (["--document", "1e6"], "documents of 1,000,000 tokens do not fit in sequences of 8,192"),
+    ],
+)
+def test_what_a_run_waits_for_needs_its_unit(words: list[str], said: str) -> None:
+    assert said in str(CliRunner().invoke(predict, [*CALL, *words]).exception)

@@ -123,6 +123,22 @@ def test_a_collective_without_its_size_is_an_error_with_the_fix():
     assert "record_shapes" in str(caught.value)
 
 
+def test_a_trace_without_collectives_tells_nothing_of_more_ranks():
+    lonely = traced([(0, 1)], [], 1.0)
+    assert predict_from_trace(lonely, h100_network(), node_ranks=8, nodes=1).step_time_s.value == 1.0
+    with pytest.raises(InputError, match=r"holds no collective.*16 ranks exchange"):
+        predict_from_trace(lonely, h100_network(), node_ranks=8, nodes=2)
+
+
+def test_ranks_without_a_gpu_are_said_to_need_their_cores():
+    step = traced([(0, 1)], [call(1, 2)], 2.0)
+    same, larger = (
+        predict_from_trace(step, h100_network(), node_ranks=8, nodes=n).assumptions for n in (1, 2)
+    )
+    assert not any("cores" in said for said in same)
+    assert any("as many cores" in said for said in larger)
+
+
 def test_ranks_that_do_not_multiply_out_show_the_numbers():
     with pytest.raises(InputError, match="12 ranks, no multiple of the 8"):
         predict_from_trace(traced([(0, 1)], [], 1.0), h100_network(), node_ranks=4, nodes=3)

@@ -20,7 +20,7 @@ def test_a_layout_that_does_not_multiply_out_says_the_product() -> None:
     with pytest.raises(
         InputError, match=r"tp × pp × cp × dp = 8 × 4 × 1 × 3 = 96, but the cluster has 128 GPUs"
     ):
-        layout.check(gpus=128, layers=96, heads=96, seq_len=2048)
+        layout.check(gpus=128, layers=96, heads=96, experts=0, seq_len=2048)
 
 
 def test_degrees_that_do_not_divide_the_gpus_say_the_product() -> None:
@@ -34,7 +34,7 @@ def test_what_does_not_divide_names_its_neighbours_that_do() -> None:
         parse_layout("tp=4,ep=3", gpus=16)
     assert "2 or 4" in str(caught.value)
     with pytest.raises(InputError, match="tp = 16 does not divide 40") as caught:
-        Layout(tp=16).check(gpus=16, layers=4, heads=40, seq_len=64)
+        Layout(tp=16).check(gpus=16, layers=4, heads=40, experts=0, seq_len=64)
     assert "10 or 20" in str(caught.value)
 
 
@@ -80,3 +80,14 @@ def test_expert_degrees_must_divide_what_they_are_carved_from() -> None:
 )
 def test_ranks_are_the_product_of_the_degrees(tp: int, pp: int, cp: int, dp: int) -> None:
     assert Layout(tp=tp, pp=pp, cp=cp, dp=dp).ranks == tp * pp * cp * dp
+
+
+def test_a_degree_that_would_change_nothing_is_refused() -> None:
+    sizes = {"gpus": 16, "layers": 4, "heads": 16, "seq_len": 64}
+    with pytest.raises(InputError, match="ep × etp = 8 × 1, but the model has no experts"):
+        Layout(dp=16, ep=8).check(**sizes, experts=0)
+    with pytest.raises(InputError, match="ep = 16 does not divide 8 experts") as caught:
+        Layout(dp=16, ep=16).check(**sizes, experts=8)
+    assert "take an ep that does: 8" in str(caught.value)
+    with pytest.raises(InputError, match="sharding is none: there is nothing to share"):
+        Layout(dp=16, sharding="none", shard_ranks=8)

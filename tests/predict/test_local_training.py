@@ -12,6 +12,7 @@ from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe
 from assay.domain.subject import CLUSTER, Subject
 from assay.predict.local import Reduction, Work, gradient_terms, predict_training, training_steps
+from assay.predict.local_notes import step_notes
 
 WORK = Work(layers=2, hidden=256, vocabulary=4096, sequence=128, tokens=512)
 #: Seconds of each part of that work.
@@ -24,7 +25,7 @@ PARTS = {
     "update": 0.004,
 }
 MODEL = {"model": "gpt-l2-h256-a4-v4096", "batch_per_rank": 4, "sequence": 128, "dtype": "fp32"}
-REDUCTION = Reduction(sizes_bytes=(8.0, 2.0**24), times_s=(1e-4, 0.02), busy_frac=1.0, copy_Bps=8e9)
+REDUCTION = Reduction(sizes_bytes=(8.0, 2.0**24), times_s=(1e-4, 0.02), overlaps=False, copy_Bps=8e9)
 
 
 def reading(quantity, value, unit, subject=CLUSTER, **recipe):
@@ -38,7 +39,7 @@ def reading(quantity, value, unit, subject=CLUSTER, **recipe):
     )
 
 
-def run(slower=1.0, all_reduce_s=0.02, share=1.0, measured_model=MODEL, trained_model=MODEL):
+def run(slower=1.0, measured_model=MODEL):
     """A run of two ranks, of which the second is slower."""
     found = []
     for rank, factor in (("0", 1.0), ("1", slower)):
@@ -47,11 +48,10 @@ def run(slower=1.0, all_reduce_s=0.02, share=1.0, measured_model=MODEL, trained_
             recipe = measured_model | {"load": "all", "statistic": "median"}
             found.append(reading(f"part.{name}.time", factor * seconds, "s", subject, **recipe))
         found.append(reading("memory.copy.bandwidth", 8e9, "B/s", subject, load="all"))
-    for size, seconds in ((8, 1e-4), (2**24, all_reduce_s)):
+    for size, seconds in ((8, 1e-4), (2**24, 0.02)):
         summed = {"method": "pipelined", "bytes": size, "ranks": 2, "transport": "gloo"}
         found.append(reading("collective.all_reduce.time", seconds, "s", **summed))
-        found.append(reading("collective.all_reduce.cpu_share", share, "1", Subject("rank", "0"), **summed))
-    recipe = trained_model | {"statistic": "median"}
+    recipe = MODEL | {"statistic": "median"}
     found += [reading("training.step_time", 1.0, "s", **recipe, ranks=n) for n in (1, 2)]
     found.append(reading("training.scaling_efficiency", 0.9, "1", ranks=2, base_ranks=1, mode="weak"))
     return found
@@ -106,27 +106,50 @@ def test_without_what_gradients_need_only_one_rank_is_predicted(gone):
     assert [step.recipe.get("ranks") for step in steps] == [1]
 
 
-@given(st.floats(0.0, 1.0), st.floats(1e-4, 1.0), st.floats(1.01, 100))
-def test_a_slower_link_is_never_faster(busy_frac, time_s, factor):
+@given(st.booleans(), st.floats(1e-4, 1.0), st.floats(1.01, 100))
+def test_a_slower_link_is_never_faster(overlaps, time_s, factor):
     fast, slow = (
-        replace(REDUCTION, times_s=(1e-5, seconds), busy_frac=busy_frac)
+        replace(REDUCTION, times_s=(1e-5, seconds), overlaps=overlaps)
         for seconds in (time_s, factor * time_s)
     )
     assert sum(gradient_terms(WORK, PARTS, slow).values()) > sum(gradient_terms(WORK, PARTS, fast).values())
 
 
-@given(st.floats(0.0, 1.0), st.floats(1e-4, 1.0))
-def test_the_gradients_take_no_longer_than_all_of_them_after_the_backward_pass(busy_frac, time_s):
-    reduction = replace(REDUCTION, times_s=(0.0, time_s), busy_frac=busy_frac)
-    terms = gradient_terms(WORK, PARTS, reduction)
-    whole_s = reduction.time_s(4.0 * WORK.parameters)
-    assert terms["reducing"] + terms["waiting"] <= whole_s * (1 + 1e-9)
-    assert terms["reducing"] == pytest.approx(busy_frac * whole_s)
+@given(st.floats(1e-4, 1.0))
+def test_what_overlaps_takes_no_longer_than_the_cores_that_compute_would(time_s):
+    reduction = replace(REDUCTION, times_s=(0.0, time_s))
+    beside, before = (
+        gradient_terms(WORK, PARTS, replace(reduction, overlaps=overlaps))["all_reduce"]
+        for overlaps in (True, False)
+    )
+    assert beside <= before * (1 + 1e-9)
+    assert before == pytest.approx(reduction.time_s(4.0 * WORK.parameters))
 
 
-def test_a_wire_hides_the_first_bucket_behind_the_backward_pass_and_not_the_last():
+def test_the_first_bucket_hides_behind_the_backward_pass_and_the_last_does_not():
     # The head's gradient is a bucket of its own; the rest, the embedding at its end, comes when all is done.
-    idle = replace(REDUCTION, busy_frac=0.0)
-    head_bytes = 4.0 * WORK.vocabulary * WORK.hidden
-    rest_s = idle.time_s(4.0 * WORK.parameters - head_bytes)
-    assert gradient_terms(WORK, PARTS, idle)["waiting"] == pytest.approx(rest_s)
+    rest_bytes = 4.0 * (WORK.parameters - WORK.vocabulary * WORK.hidden)
+    terms = gradient_terms(WORK, PARTS, replace(REDUCTION, overlaps=True))
+    assert terms["all_reduce"] == pytest.approx(REDUCTION.time_s(rest_bytes))
+
+
+def test_large_models_fill_several_buckets():
+    wide = replace(WORK, hidden=1024, layers=4)
+    slow = replace(REDUCTION, times_s=(0.0, 0.001), overlaps=True)
+    hidden = gradient_terms(wide, PARTS, slow)["all_reduce"]
+    assert hidden < 0.5 * slow.time_s(4.0 * wide.parameters)
+
+
+def test_notes_hold_computing_and_gradients_beside_what_was_measured_of_them():
+    recipe = MODEL | {"statistic": "median", "ranks": 2}
+    exposed = reading("training.exposed_communication", 0.25, "1", **recipe)
+    alone, computing, gradients = (
+        dict(note.values) | {"code": note.code} for note in step_notes([*run(), exposed])
+    )
+    assert (alone["code"], alone["ranks"], alone["measured_s"]) == ("note.step_computing", 1, 1.0)
+    assert (computing["ranks"], computing["measured_s"]) == (2, 0.75)
+    assert computing["predicted_s"] == pytest.approx(sum(PARTS.values()))
+    assert computing["linear_s"] == PARTS["linear"]
+    assert (gradients["code"], gradients["measured_s"]) == ("note.step_gradients", 0.25)
+    told_s = sum(gradients[name] for name in ("buckets_s", "all_reduce_s"))
+    assert gradients["predicted_s"] == pytest.approx(told_s)

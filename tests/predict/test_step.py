@@ -202,3 +202,17 @@ def test_numbers_of_one_kind_share_most_of_their_prior() -> None:
     alike, apart = (cov[at["traffic_ampere"], at[other]] for other in ("traffic_blackwell", "cast_blackwell"))
     assert alike > 0
     assert apart == 0
+
+
+def test_cutting_experts_costs_traffic_and_saves_no_products(network: LinkNetwork) -> None:
+    """Four ranks that share an expert work off the tokens of all four."""
+
+    def terms(etp: int, **more: object) -> dict[str, float]:
+        layout = {"tp": 1, "pp": 1, "dp": 64, "ep": 2, "etp": etp} | more
+        one = situation("mixtral-8x7b", batch=256, **layout)
+        return predict(one, network).breakdown_s
+
+    whole, cut = terms(1), terms(4)
+    assert cut["gemm"] > 0.9 * whole["gemm"]
+    assert cut["tp"] > whole["tp"] == 0
+    assert terms(4, tp=4, dp=16)["tp"] > terms(1, tp=4, dp=16)["tp"]

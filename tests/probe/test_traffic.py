@@ -55,6 +55,20 @@ def test_a_port_whose_counters_a_container_hides_says_so(tmp_path, shown):
     assert "hidden in a container" in one.reason
 
 
+def test_the_hosts_own_sys_shows_what_a_container_hides(tmp_path):
+    """Which ports are the container's is told by its own; a container without any sees the host's."""
+    pod, host = tmp_path / "pod", tmp_path / "host"
+    port(host, "mlx5_4", counters__port_xmit_data=25)
+    port(host, "mlx5_9", counters__port_xmit_data=1)
+    bare = {s.device: s.counts for s in senders(Roots.under(pod), host / "sys")}
+    assert bare == {f"mlx5_{i}/1": (("counters/port_xmit_data", n),) for i, n in ((4, 25), (9, 1))}
+    port(pod, "mlx5_4")
+    (own,) = senders(Roots.under(pod), host / "sys")
+    assert (own.device, own.counts) == ("mlx5_4/1", (("counters/port_xmit_data", 25),))
+    port(pod, "mlx5_4", counters__port_xmit_data=7)
+    assert senders(Roots.under(pod), host / "sys")[0].counts == (("counters/port_xmit_data", 7),)
+
+
 def test_a_virtual_function_without_port_counters_is_counted_by_its_interface(tmp_path, monkeypatch):
     port(tmp_path, "mlx5_4", gid_attrs__ndevs__0="net1")
     told = iter([{"tx_vport_rdma_unicast_bytes": 40}, {"tx_vport_rdma_unicast_bytes": 1040}])

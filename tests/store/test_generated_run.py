@@ -8,7 +8,8 @@ from assay.domain.quantity import SUBJECTS_OF
 from assay.domain.reading import Reading
 from assay.errors import EXIT_USAGE
 from assay.store.generate import main
-from assay.store.run import Run, check_seal, open_run, samples
+from assay.store.run import Run, open_run, samples
+from assay.store.seal import check_seal
 
 SMALL = ["--nodes", "2", "--gpus", "2", "--restarts", "3", "--pairs", "all"]
 

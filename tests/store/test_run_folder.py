@@ -13,15 +13,14 @@ from assay.errors import RunError
 from assay.store.append import LineFile, SampleFile
 from assay.store.run import (
     Manifest,
-    check_seal,
     create_run,
     line_file,
     open_run,
     read_manifest,
     sample_file,
     samples,
-    seal,
 )
+from assay.store.seal import check_seal, seal
 
 MANIFEST = Manifest(
     run="20261130T091500-3f2a9c",

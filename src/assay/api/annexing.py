@@ -16,7 +16,8 @@ from assay.qualify.annex import Terms, changed_lines, document, read_terms, to_m
 from assay.qualify.identity import readings_from_facts
 from assay.qualify.verify import Verification, check_annex, identities
 from assay.report.annex_page import annex_html
-from assay.store.run import HASHES, check_seal, open_run
+from assay.store.run import open_run
+from assay.store.seal import HASHES, check_seal
 
 
 def annex(

@@ -13,7 +13,7 @@ from assay.api.gathering import attend_job
 from assay.errors import AssayError, EnvironmentLackError
 from assay.measure.attend import Attended
 from assay.measure.launchers.job import Job
-from assay.store.run import seal
+from assay.store.seal import seal
 
 if TYPE_CHECKING:
     from assay.codec.claims import Claims

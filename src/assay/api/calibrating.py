@@ -17,7 +17,8 @@ from assay.predict.calibrate import Fit
 from assay.predict.calibrate import calibrate as fit_factors
 from assay.predict.inputs import Input, inputs_of
 from assay.predict.run_cluster import RunCluster, device_id, run_cluster
-from assay.store.run import HASHES, Run, check_seal, open_runs
+from assay.store.run import Run, open_runs
+from assay.store.seal import HASHES, check_seal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

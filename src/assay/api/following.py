@@ -231,7 +231,7 @@ def follow_cluster(
         sources.append(LogSource(job.logs, reader))
     books = Ledger(ledger or Path(plan.ledger))
     watch = Watch(
-        settings=settings_of(plan.bounds),
+        settings=settings_of(plan.bounds, where=plan.bounds_where),
         places=Places.of(plan.ranks, plan.cables),
         ledger=books,
         nodes=plan.nodes,

@@ -44,10 +44,12 @@ from assay.judge.soak import find_soaked
 from assay.judge.transport import attest
 from assay.judge.verdicts import judge as judge_readings
 from assay.predict.local import predict_training
+from assay.predict.local_notes import step_notes
 from assay.qualify.identity import datasheet_readings, readings_from_facts
 from assay.qualify.utilisation import mfu_readings
 from assay.report.data import ReportData, RunInfo, Series
-from assay.store.run import HASHES, Run, check_seal, open_runs, samples
+from assay.store.run import Run, open_runs, samples
+from assay.store.seal import HASHES, check_seal
 
 _RANK_FILE = re.compile(r"rank-(\d+)\.jsonl")
 #: Events that every run has, task by task; the answer leaves them to the run folder.
@@ -263,7 +265,13 @@ def _assess(
     assessment = dataclasses.replace(
         assessment,
         findings=tuple(sorted(findings, key=lambda f: (f.severity.rank, f.code, f.subject))),
-        notes=(*gathered.notes, *fleet.notes, *soaked.notes, *_notes(profile, assessment, measured)),
+        notes=(
+            *gathered.notes,
+            *fleet.notes,
+            *soaked.notes,
+            *_notes(profile, assessment, measured),
+            *step_notes(gathered.readings),
+        ),
     )
     return ReportData(
         assessment=assessment,

@@ -27,7 +27,8 @@ from assay.measure.registry import Benchmark, benchmarks, find
 from assay.measure.schedule import Budget, Extent, Schedule, schedule, with_patience, with_room
 from assay.measure.suites import Suite, suite
 from assay.store.append import set_aside_torn_tail, torn_tail
-from assay.store.run import Manifest, Run, create_run, open_run, read_manifest, seal
+from assay.store.run import Manifest, Run, create_run, open_run, read_manifest
+from assay.store.seal import seal
 from assay.units import show
 
 #: The benchmark that measures suspects again.
@@ -210,7 +211,8 @@ class Session:
         load, cores = os.getloadavg()[0], float(len(os.sched_getaffinity(0)))
         task = with_patience(self._with_leaves(task), load=load, cores=cores)
         if self._budget.left_s < task.deadline_s:
-            task = dataclasses.replace(task, deadline_s=max(1.0, self._budget.left_s))
+            reason = f"the budget of {show(self._budget.limit_s, 's')} was used up while it ran"
+            task = dataclasses.replace(task, deadline_s=max(1.0, self._budget.left_s), cut_by=reason)
         outcome = self._agent.run_task(task)
         self._budget.note(task, outcome.seconds)
         if self._watcher:

@@ -10,7 +10,7 @@ from assay.api.predicting import read_model
 from assay.api.predicting_jobs import is_job, read_job
 from assay.api.predicting_jobs import network_of as job_network
 from assay.catalog.faults import LEAF_FAULTS_PER_S, FailureRate, failure_rate
-from assay.domain.layout import parse_layout
+from assay.domain.layout import said_degrees
 from assay.domain.workload import Workload
 from assay.errors import InputError, unknown_name
 from assay.plan.answers import Growth, RiskAnswer
@@ -86,14 +86,7 @@ def find_job(options: JobOptions, *, tokens_a_weight: float | None = None) -> Jo
 
 def fixed_axes(options: JobOptions) -> dict[str, object]:
     """The degrees that the user fixed, as the space wants them."""
-    said: dict[str, object] = {}
-    if options.layout:
-        # Every degree but those said is free: the text is read for its keys, on as many GPUs as it names.
-        names = [part.partition("=")[0].strip().lower() for part in options.layout.split(",")]
-        aliases = {"mbs": "micro_batch", "zero": "sharding", "recomp": "recompute", "dtype": "precision"}
-        read = parse_layout(options.layout + ("" if "dp" in names else ",dp=1"), gpus=1)
-        for name in (aliases.get(name, name) for name in names):
-            said[name] = getattr(read, name)
+    said = said_degrees(options.layout or "")
     if options.precision and options.precision != "any":
         said["precision"] = options.precision
     return said

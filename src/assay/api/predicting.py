@@ -12,7 +12,7 @@ from assay.api.clusters import read_cluster as read_cluster
 from assay.catalog.jobs import job_ids
 from assay.catalog.model_arguments import model_from_megatron
 from assay.catalog.model_config import model_from_config
-from assay.catalog.models import model, model_from_file, models
+from assay.catalog.models import model, model_from_file
 from assay.codec.document import read_document
 from assay.codec.text_file import read_text
 from assay.domain.cluster import Cluster
@@ -46,7 +46,10 @@ _UNSTACKED = f"no stack named: {DEFAULT_STACK} taken"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions:
-    """What `assay predict` was asked; `base` is the system of a measured run, `gpu` that of a topology."""
+    """What `assay predict` was asked; `base` is the system of a measured run, `gpu` that of a topology.
+
+    `imbalance` is the fullest expert's load over the mean, `document` the mean tokens of one packed document.
+    """
 
     cluster: str
     workload: str
@@ -59,6 +62,10 @@ class PredictOptions:
     task: str = "pretrain"
     stack: str | None = None
     tokens: float | None = None
+    imbalance: float = 1.0
+    document: float | None = None
+    input_s: float = 0.0
+    checkpoint_s: float = 0.0
     sensitivity: bool = False
     sharp: bool = False
     conditions: Conditions | None = None
@@ -111,13 +118,21 @@ def predict_step(options: PredictOptions) -> Predicted:
     workload = _workload(options)
     layout = parse_layout(options.layout, gpus=built.gpus)
     shape = workload.model
-    layout.check(gpus=built.gpus, layers=shape.layers, heads=shape.heads, seq_len=workload.seq_len)
+    layout.check(
+        gpus=built.gpus,
+        layers=shape.layers,
+        heads=shape.heads,
+        experts=shape.experts,
+        seq_len=workload.seq_len,
+    )
     one = Situation(
         workload=workload,
         layout=layout,
         global_batch=options.global_batch,
         gpu=calibrated_gpu(gpu, built.calibration),
         stack=stack(options.stack or DEFAULT_STACK),
+        input_s=options.input_s,
+        checkpoint_s=options.checkpoint_s,
     )
     network, physics = _network(built, sharp=options.sharp), calibrated_physics(built.calibration)
     assumed = (*(() if options.stack else (_UNSTACKED,)), *found.assumed)
@@ -205,7 +220,13 @@ def timeline(predicted: Predicted) -> dict[str, object]:
 
 def _workload(options: PredictOptions) -> Workload:
     shape = read_model(options.workload)
-    return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
+    return Workload(
+        model=shape,
+        seq_len=options.seq_len or shape.seq_len,
+        task=options.task,
+        imbalance=options.imbalance,
+        packed_len=options.document,
+    )
 
 
 def read_model(said: str) -> Transformer:
@@ -227,8 +248,3 @@ def is_job(said: str) -> bool:
     if path.suffix in (".yaml", ".yml", ".toml") and path.is_file():
         return "phases" in read_document(path).data
     return said.strip().lower() in job_ids()
-
-
-def model_names() -> tuple[str, ...]:
-    """Ids of the shipped models."""
-    return tuple(one.id for one in models())

@@ -15,7 +15,7 @@ from assay.codec.claims import Claims, load_claims
 from assay.domain.criterion import Profile
 from assay.domain.verdict import Judgement, Verdict
 from assay.judge.retested import suspects
-from assay.store.run import seal
+from assay.store.seal import seal
 
 #: `--until-decided` stops here, however near the bound the truth lies.
 MOST_RESTARTS = 60

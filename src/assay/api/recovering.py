@@ -128,7 +128,7 @@ def supervise(
     logs = LogSource(plan.logs, LogReader(pattern=pattern, hosts=plan.addresses))
     supervisor = Supervisor(plan, logs, say)
     books = Ledger(Path(plan.ledger))
-    watch = Watch(settings=settings_of(plan.bounds), ledger=books, nodes=plan.nodes)
+    watch = Watch(settings=settings_of(plan.bounds, where=plan.bounds_where), ledger=books, nodes=plan.nodes)
     sources: list[Source] = [supervisor]
     if plan.prometheus:
         sources.append(PrometheusSource(Prometheus(plan.prometheus), every_s=plan.every_s))

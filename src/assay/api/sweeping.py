@@ -171,7 +171,13 @@ def _predicted(layout: str, options: JobOptions, job: Training, cluster: Cluster
     base = job.on(cluster)
     chosen = parse_layout(layout, gpus=cluster.gpus)
     model = job.workload.model
-    chosen.check(gpus=cluster.gpus, layers=model.layers, heads=model.heads, seq_len=job.workload.seq_len)
+    chosen.check(
+        gpus=cluster.gpus,
+        layers=model.layers,
+        heads=model.heads,
+        experts=model.experts,
+        seq_len=job.workload.seq_len,
+    )
     physics = calibrated_physics(cluster.calibration)
     return predict(with_layout(base, chosen), network_of(cluster), physics=physics)
 

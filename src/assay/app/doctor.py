@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from assay.app.options import json_option
-from assay.app.say import say_json, say_wrote
+from assay.app.say import say_json, say_wrote, waiting
 
 
 @click.command()
@@ -80,10 +81,12 @@ def doctor(
             click.echo(f"ran {command}", err=True)
         say_wrote(collect)
         return 0
-    if live:
-        diagnosis = doctor_live(paths, hosts=hosts, job=job, ssh=ssh or SSH)
-    else:
-        diagnosis = examine(paths)
+    if not (live or paths) and sys.stdin.isatty():
+        raise click.UsageError(
+            "give files, folders or an archive, or pipe text into it: dmesg | assay doctor"
+        )
+    with waiting("asking the hosts" if live else "reading"):
+        diagnosis = doctor_live(paths, hosts=hosts, job=job, ssh=ssh or SSH) if live else examine(paths)
     if html:
         from assay.codec.text_file import write_text
         from assay.report.diagnosis_page import diagnosis_html

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from assay.app.annexed import annex_option, terms_of
 from assay.app.options import json_option, judging
-from assay.app.say import say_json
+from assay.app.say import say_json, waiting
+
+if TYPE_CHECKING:
+    from assay.codec.claims import Claims
+    from assay.domain.criterion import Profile
 
 
 @click.command()
@@ -16,6 +22,7 @@ from assay.app.say import say_json
     "paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="RUN|FILE…"
 )
 @judging
+@annex_option("its criteria and promises")
 @click.option("--partial", is_flag=True, help="Accept a run whose last line was cut off.")
 @click.option("--collective", metavar="OP", help="What an nccl-tests file ran, where it does not say so.")
 @click.option(
@@ -30,6 +37,7 @@ def judge(
     profile: str | None,
     claims: Path | None,
     lang: str,
+    annex: Path | None,
     partial: bool,
     collective: str | None,
     html: Path | None,
@@ -49,9 +57,15 @@ def judge(
     from assay.api.reporting import write_page
     from assay.report.terminal import print_report
 
-    judged = api.judge(
-        paths, profile=profile, claims=claims, partial=partial, collective=collective, lang=lang
-    )
+    judged_by: str | Profile | None = profile
+    promised: Path | Claims | None = claims
+    if annex:
+        terms = terms_of(annex, profile=profile, claims=claims)
+        judged_by, promised = terms.profile, terms.claims
+    with waiting("reading and judging"):
+        judged = api.judge(
+            paths, profile=judged_by, claims=promised, partial=partial, collective=collective, lang=lang
+        )
     if html:
         judged = write_page(judged, html, command="judge")
     if as_json:

@@ -83,6 +83,27 @@ def predict() -> None:
 @click.option(
     "--tokens", type=click.FloatRange(min=1), metavar="N", help="A token budget: how many days it takes."
 )
+@click.option(
+    "--imbalance",
+    type=click.FloatRange(min=1),
+    default=1.0,
+    show_default=True,
+    help="Tokens of the fullest expert over the mean.",
+)
+@click.option(
+    "--document",
+    type=click.FloatRange(min=1),
+    metavar="N",
+    help="Mean tokens of the documents in a sequence.",
+)
+@click.option("--input-wait", metavar="TIME", help="What a step waits for data: '15 ms'.")
+@click.option("--checkpoint", metavar="TIME", help="What a blocking checkpoint takes: '40 s'.")
+@click.option(
+    "--checkpoint-every",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Steps from one checkpoint to the next.",
+)
 @click.option("--explain", is_flag=True, help="For each term the formula, its inputs and their sources.")
 @click.option("--sensitivity", is_flag=True, help="Which inputs move the answer, and by how much.")
 @click.option(
@@ -112,6 +133,11 @@ def step(
     stack: str | None,
     from_trace: Path | None,
     tokens: float | None,
+    imbalance: float,
+    document: float | None,
+    input_wait: str | None,
+    checkpoint: str | None,
+    checkpoint_every: int | None,
     explain: bool,
     sensitivity: bool,
     trace: Path | None,
@@ -169,6 +195,10 @@ def step(
             task=task,
             stack=stack,
             tokens=tokens,
+            imbalance=imbalance,
+            document=document,
+            input_s=_seconds(input_wait),
+            checkpoint_s=_checkpoint_share_s(checkpoint, checkpoint_every),
             sensitivity=sensitivity or html is not None,
             conditions=conditions,
             sharp=sharp,
@@ -185,10 +215,23 @@ def step(
         write_prediction_page(done, html, lang=lang, answer=answer(done))
         say_wrote(html)
     if as_json:
-        say_json(answer(done))
+        say_json(answer(done, explain=explain))
     else:
         show_prediction(done, explain=explain, sensitivity=sensitivity)
     return 0 if done.prediction.fits else 1
+
+
+def _seconds(said: str | None) -> float:
+    from assay.units import parse
+
+    return 0.0 if said is None else parse(said, unit="s").value
+
+
+def _checkpoint_share_s(said: str | None, every: int | None) -> float:
+    """A step's share of a blocking checkpoint."""
+    if (said is None) != (every is None):
+        raise click.UsageError("--checkpoint and --checkpoint-every belong together")
+    return _seconds(said) / (every or 1)
 
 
 def _job(

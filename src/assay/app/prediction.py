@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from assay.app.predict_impact import impact_object, show_impact
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from assay.predict.inputs import Input
 
 
-def answer(done: Predicted) -> dict[str, object]:
-    """The prediction as one JSON object; names carry units, a missing value is null beside its reason."""
+def answer(done: Predicted, *, explain: bool = False) -> dict[str, object]:
+    """The prediction as one JSON object; names carry units, a missing value is null beside its reason.
+
+    `explain` adds formula, inputs and source of every term.
+    """
     p = done.prediction
     layout = p.situation.layout
     t = p.step_time_s
@@ -57,8 +61,24 @@ def answer(done: Predicted) -> dict[str, object]:
             for e in done.effects
         ],
         "extrapolated": list(p.extrapolated),
+        **(_explained(done) if explain else {}),
         **({} if done.impact is None else impact_object(done.impact, done.healthy_s, t.value)),
     }
+
+
+def _explained(done: Predicted) -> dict[str, object]:
+    from assay.predict.explain import MEMORY, STEP
+    from assay.predict.explain_inputs import memory_inputs, step_inputs
+
+    p = done.prediction
+
+    def told(reasons: Mapping[str, Reason], inputs: Mapping[str, str]) -> dict[str, object]:
+        return {
+            name: {"formula": reason.formula, "inputs": inputs[name], "source": reason.source}
+            for name, reason in reasons.items()
+        }
+
+    return {"explained": {"step": told(STEP, step_inputs(p)), "memory": told(MEMORY, memory_inputs(p))}}
 
 
 def input_object(one: Input) -> dict[str, object]:
@@ -96,6 +116,8 @@ def show_prediction(done: Predicted, *, explain: bool, sensitivity: bool) -> Non
         say(f"days       {p.days(done.tokens):,.1f} for {done.tokens:.3g} tokens")
     _show_terms(done, explain=explain)
     _show_memory(done, explain=explain)
+    if explain:
+        say("\nsources that end in .md are pages of docs/models")
     if explain or done.cluster.calibration is not None:
         _show_inputs(done)
     for line in p.assumptions:
@@ -113,32 +135,38 @@ def show_prediction(done: Predicted, *, explain: bool, sensitivity: bool) -> Non
 
 def _show_terms(done: Predicted, *, explain: bool) -> None:
     from assay.predict.explain import STEP
+    from assay.predict.explain_inputs import step_inputs
     from assay.units import show
 
     say("\nwhere the step goes")
     whole = done.prediction.step_time_s.value
+    inputs = step_inputs(done.prediction) if explain else {}
     for name, seconds in sorted(done.prediction.breakdown_s.items(), key=lambda item: -item[1]):
         if seconds > 0:
             say(f"  {name:14s} {show(seconds, 's'):>10s} {seconds / whole:6.1%}")
             if explain:
-                _show_reason(STEP[name])
+                _show_reason(STEP[name], inputs[name])
 
 
 def _show_memory(done: Predicted, *, explain: bool) -> None:
     from assay.predict.explain import MEMORY
-    from assay.units import show_bytes
+    from assay.predict.explain_inputs import memory_inputs
+    from assay.units import show_capacity, show_GB
 
     p = done.prediction
+    inputs = memory_inputs(p) if explain else {}
     verdict = "fits" if p.fits else "DOES NOT FIT"
-    say(f"\nmemory of the fullest rank: {verdict} in {show_bytes(p.capacity_bytes)}")
+    say(f"\nmemory of the fullest rank: {verdict} in {show_capacity(p.capacity_bytes)}")
     for name, size in p.memory_bytes.items():
-        say(f"  {name:14s} {show_bytes(size):>10s}")
+        if not size:
+            continue
+        say(f"  {name:14s} {show_GB(size):>10s}")
         if explain:
-            _show_reason(MEMORY[name])
-    say(f"  {'total':14s} {show_bytes(p.total_bytes):>10s}")
+            _show_reason(MEMORY[name], inputs[name])
+    say(f"  {'total':14s} {show_GB(p.total_bytes):>10s}")
     if not p.fits:
         name, most = max(p.memory_bytes.items(), key=lambda item: item[1])
-        say(f"  the largest term is {name} with {show_bytes(most)}")
+        say(f"  the largest term is {name} with {show_GB(most)}")
         say(f"  fix: {done.fix}")
 
 
@@ -152,5 +180,6 @@ def _show_inputs(done: Predicted) -> None:
         say(f"      {one.source}", hang=6)
 
 
-def _show_reason(reason: Reason) -> None:
+def _show_reason(reason: Reason, inputs: str) -> None:
     say(f"      {reason.formula} [{reason.source}]", hang=6)
+    say(f"      with {inputs}", hang=6)

@@ -65,6 +65,8 @@ class RunProgress:
             if not self._console.is_terminal:
                 self._console.print(f"{name}: {outcome.seconds:.1f} s")
             return
+        if outcome.cut:
+            self._console.print(f"{name}: cut off, {outcome.task.cut_by}", style="yellow")
         for ranks, what in (
             (outcome.lost, "was lost"),
             (outcome.late, "did not end in time and was stopped"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.app.annexed import annex_option, terms_of
 from assay.app.launched import launched, measure_options, this_job
 from assay.app.options import json_option, judging, measuring
 from assay.app.say import say_json
@@ -25,16 +26,11 @@ if TYPE_CHECKING:
 @click.option(
     "--until-decided", is_flag=True, help="Add restarts while a criterion is undecided, without peeking bias."
 )
-@click.option(
-    "--annex",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="The annex that was signed: its criteria, promises and restarts; the run records its digest.",
-)
+@annex_option("its criteria, promises and restarts; the run records its digest")
 @json_option
 def qualify(
-    profile: str | Profile | None,
-    claims: Path | Claims | None,
+    profile: str | None,
+    claims: Path | None,
     lang: str,
     until_decided: bool,
     annex: Path | None,
@@ -49,29 +45,26 @@ def qualify(
     """
     began_s = time.time()
     from assay import api
-    from assay.api.annexing import signed
     from assay.app.progress import RunProgress
     from assay.report.terminal import print_report
 
+    judged_by: str | Profile | None = profile
+    promised: Path | Claims | None = claims
     digest = None
     if annex:
-        if profile or claims:
-            raise click.UsageError(
-                "the annex has the criteria and the promises: leave --profile and --claims out"
-            )
-        terms = signed(annex)[0]
-        profile, claims, digest = terms.profile, terms.claims, terms.digest
+        terms = terms_of(annex, profile=profile, claims=claims)
+        judged_by, promised, digest = terms.profile, terms.claims, terms.digest
         asked["restarts"] = asked["restarts"] or terms.restarts
     job = this_job(asked)
     if job and job.rank:
         out, wait_s = asked["resume"] or asked["out"], asked["wait_s"]
-        return api.attend(job, out=out, wait_s=wait_s, profile=profile, claims=claims, lang=lang)
+        return api.attend(job, out=out, wait_s=wait_s, profile=judged_by, claims=promised, lang=lang)
     options = dataclasses.replace(measure_options(asked, job=job, began_s=began_s), annex=digest)
     with RunProgress() as progress:
         judged = api.qualify(
             options,
-            profile=profile,
-            claims=claims,
+            profile=judged_by,
+            claims=promised,
             lang=lang,
             until_decided=until_decided,
             watcher=progress,

@@ -1,9 +1,10 @@
-"""How a command speaks: lines of 80 columns or one JSON object on stdout, what it wrote on stderr."""
+"""How a command speaks: lines of 80 columns or one JSON object on stdout, what it does on stderr."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -24,3 +25,16 @@ def say_json(answer: Mapping[str, object]) -> None:
 def say_wrote(file: Path) -> None:
     """Tell that a file was written."""
     click.echo(f"wrote {file}", err=True)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """A spinner with the seconds on stderr while something takes long; on terminals only, leaving nothing."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn(what), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+        bar.add_task(what, total=None)
+        yield

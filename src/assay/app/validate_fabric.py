@@ -10,6 +10,7 @@ import click
 
 from assay.app.answers import show_answer
 from assay.app.options import json_option, page_options
+from assay.app.say import waiting
 from assay.app.scores import print_validation
 from assay.codec.answer import headed
 from assay.codec.text_file import read_lines, read_text
@@ -52,7 +53,8 @@ def collectives(files: Sequence[Path], cross: str | None, html: Path | None, lan
             points += score_points(lines, str(file))
         else:
             rows += read_published(lines, str(file))
-    result = with_rows(validate_collectives(rows, cross=cross == "source"), points)
+    with waiting("predicting the collectives" if cross is None else "fitting without each source in turn"):
+        result = with_rows(validate_collectives(rows, cross=cross == "source"), points)
     print_validation(result, command="validate collectives", as_json=as_json, html=html, lang=lang)
     return 0
 
@@ -66,7 +68,8 @@ def choices(files: Sequence[Path], html: Path | None, lang: str, as_json: bool) 
     from assay.fabric.validate import validate_choices
 
     texts = [(str(file), read_text(file)) for file in files if file.suffix == ".json"]
-    result = validate_choices(texts, _Topologies(files))
+    with waiting("choosing as NCCL does"):
+        result = validate_choices(texts, _Topologies(files))
     show_answer(
         lambda _: choices_answer(result),
         lambda texts: _page(result, texts),

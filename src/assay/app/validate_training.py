@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from assay.app.options import json_option, page_options
+from assay.app.say import waiting
 from assay.app.scores import print_validation
 
 _FILES = click.argument(
@@ -34,7 +35,8 @@ def training(
     """Predicted against measured step times of published runs (CSV, also .gz)."""
     from assay.api.validating import validate_training_files
 
-    result = validate_training_files(files, cross=cross)
+    with waiting("predicting the runs" if cross is None else "fitting, and predicting the runs"):
+        result = validate_training_files(files, cross=cross)
     print_validation(result, command="validate training", rows=rows, as_json=as_json, html=html, lang=lang)
     return 0
 
@@ -55,7 +57,8 @@ def kernels(
     """Predicted against measured times of matrix products and attention (CSV, also .gz)."""
     from assay.api.validating import validate_kernel_files
 
-    result = validate_kernel_files(files, cross=cross is not None)
+    with waiting("predicting the kernels" if cross is None else "fitting, and predicting the kernels"):
+        result = validate_kernel_files(files, cross=cross is not None)
     print_validation(result, command="validate kernels", rows=rows, as_json=as_json, html=html, lang=lang)
     return 0
 

@@ -94,11 +94,6 @@ def gpu_by_nvml_name(name: str) -> Gpu | None:
     return _gpu_nvml_names().get(_bare(name))
 
 
-def nic_by_hca_type(hca_type: str) -> Nic | None:
-    """The adapter whose sysfs `hca_type` this is ("MT4129"), or None for an unknown one."""
-    return next((one for one in nics() if hca_type.strip() in one.hca_types), None)
-
-
 def source_of(device: Device, field: str) -> Source:
     """The document behind one field of a device; a peak is `peak_flop_per_s.<dtype>`."""
     if not device.has_field(field):

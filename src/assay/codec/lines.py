@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -203,11 +203,6 @@ def encode(record: LineRecord) -> dict[str, object]:
 def to_line(record: LineRecord) -> str:
     """One line of text, without its newline."""
     return json.dumps(encode(record), ensure_ascii=False, allow_nan=False)
-
-
-def to_text(records: Iterable[LineRecord]) -> str:
-    """Many lines, each with its newline."""
-    return "".join(to_line(record) + "\n" for record in records)
 
 
 def _encode_reading(r: Reading) -> dict[str, object]:

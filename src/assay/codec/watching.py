@@ -57,6 +57,7 @@ class WatchPlan:
     addresses: Mapping[str, str] = field(default_factory=dict)
     cables: tuple[tuple[str, str], ...] = ()
     bounds: Mapping[str, float] = field(default_factory=dict)
+    bounds_where: str | None = None
     actions: tuple[ActionPlan, ...] = ()
 
 
@@ -85,6 +86,7 @@ class RecoveryPlan:
     ledger: str = "assay-ledger.jsonl"
     addresses: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, float] = field(default_factory=dict)
+    bounds_where: str | None = None
 
 
 class _JobText(FileModel):
@@ -174,6 +176,7 @@ def load_watch(source: Path | str, name: str | None = None) -> WatchPlan:
         addresses=text.addresses,
         cables=tuple((c[0], c[-1]) for c in text.cables),
         bounds=read_bounds(document, text.bounds),
+        bounds_where=document.where("bounds"),
         actions=tuple(_action(document, at, a) for at, a in enumerate(text.actions)),
     )
 
@@ -200,6 +203,7 @@ def load_recovery(source: Path | str, name: str | None = None) -> RecoveryPlan:
         ledger=text.ledger,
         addresses=text.addresses,
         bounds=read_bounds(document, text.bounds),
+        bounds_where=document.where("bounds"),
     )
 
 

@@ -132,7 +132,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attested:
-    """The transport of the results of one benchmark; of one operation and size where those are apart.
+    """The transport of the results of one benchmark; of one operation, size or group where those are apart.
 
     `standings` counts the nodes, restart by restart, in each standing. Counters are read before and after the
     whole benchmark, so that `ways` and `rails` are about all of its calls.

@@ -62,6 +62,11 @@ class Layout:
                 fix=f"take an ep × etp that does: {_near_divisors(inner, self.ep * self.etp)}",
             )
         group = self.dp * self.cp
+        if self.shard_ranks and self.sharding == "none":
+            raise InputError(
+                f"shard_ranks = {self.shard_ranks}, but sharding is none: there is nothing to share",
+                fix="leave shard_ranks out, or say sharding=zero1, zero2 or zero3",
+            )
         if self.shard_ranks < 0 or (self.shard_ranks and group % self.shard_ranks):
             raise InputError(
                 f"shard_ranks = {self.shard_ranks} does not divide dp × cp = {self.dp} × {self.cp} = {group}",
@@ -89,14 +94,26 @@ class Layout:
             )
         return global_batch // lot
 
-    def check(self, *, gpus: int, layers: int, heads: int, seq_len: int) -> None:
-        """Refuse a layout that does not multiply out on so many GPUs, or that cuts the model unevenly."""
+    def check(self, *, gpus: int, layers: int, heads: int, experts: int, seq_len: int) -> None:
+        """Refuse a layout that does not multiply out on so many GPUs, or that cuts the model unevenly.
+
+        Also one whose degrees would change nothing: `ep` and `etp` of a model without experts.
+        """
         if self.ranks != gpus:
             raise InputError(f"{self.product}, but the cluster has {gpus} GPUs", fix=_nearest(self, gpus))
         if heads % self.tp:
             raise InputError(
                 f"tp = {self.tp} does not divide {heads} attention heads",
                 fix=f"take a tp that does: {_near_divisors(heads, self.tp)}",
+            )
+        if not experts and self.ep * self.etp > 1:
+            raise InputError(
+                f"ep × etp = {self.ep} × {self.etp}, but the model has no experts", fix="leave ep and etp out"
+            )
+        if experts % self.ep:
+            raise InputError(
+                f"ep = {self.ep} does not divide {experts} experts",
+                fix=f"take an ep that does: {_near_divisors(experts, self.ep)}",
             )
         if layers < self.pp * self.vpp:
             raise InputError(
@@ -106,10 +123,10 @@ class Layout:
             raise InputError(f"seq_len {seq_len} is not cut by cp = {self.cp} into 2·cp equal pieces")
 
 
-def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
-    """A layout from "tp=4,pp=4,vpp=5,cp=2"; dp fills the GPUs where it is not said.
+def said_degrees(text: str, *, where: str | None = None) -> dict[str, object]:
+    """What "tp=4,zero=3" says of a layout, by the names of its fields; aliases are accepted.
 
-    Raises `InputError` for an unknown key, a value of the wrong kind, or degrees that do not divide.
+    Raises `InputError` for an unknown key, one given twice, or a value of the wrong kind.
     """
     values: dict[str, object] = {}
     kinds: Mapping[str, type] = {entry.name: type(entry.default) for entry in fields(Layout)}
@@ -122,6 +139,15 @@ def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
         if key in values:
             raise InputError(f"{key} is given twice", where=where)
         values[key] = _value(key, value, kinds[key], where)
+    return values
+
+
+def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
+    """A layout from "tp=4,pp=4,vpp=5,cp=2"; dp fills the GPUs where it is not said.
+
+    Raises `InputError` as `said_degrees`, and for degrees that do not divide.
+    """
+    values = said_degrees(text, where=where)
     said = Layout(**(values | {"dp": 1, "ep": 1, "etp": 1, "shard_ranks": 0}))  # type: ignore[arg-type]
     if "dp" not in values:
         inner = said.tp * said.pp * said.cp

@@ -7,8 +7,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from assay.errors import RecipeMismatchError
-
 RecipeValue = str | int | float | bool
 
 
@@ -81,21 +79,6 @@ class Recipe:
             for name, value in other.items
             if name in mine and not _same(mine[name], value)
         )
-
-    def require_same(self, other: Recipe, *, what: str) -> None:
-        """Refuse to compare two values of `what` unless their recipes are the same."""
-        names = {name for name, _ in self.items} | {name for name, _ in other.items}
-        mine, theirs = dict(self.items), dict(other.items)
-        unlike = [
-            Difference(name=name, left=mine.get(name), right=theirs.get(name))
-            for name in sorted(names)
-            if not _same(mine.get(name), theirs.get(name))
-        ]
-        if unlike:
-            raise RecipeMismatchError(
-                f"two values of {what} were made by different recipes: " + "; ".join(map(str, unlike)),
-                fix="measure both with one recipe, or judge each by a criterion of its own",
-            )
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={_word(value)}" for name, value in self.items) or "any recipe"

@@ -252,7 +252,9 @@ class Workload:
         if not (math.isfinite(self.imbalance) and self.imbalance >= 1):
             raise InputError(f"imbalance = {self.imbalance:g}: the fullest expert has at least the mean load")
         if self.packed_len is not None and not 1 <= self.packed_len <= self.seq_len:
-            raise InputError(f"packed_len = {self.packed_len:g} with seq_len = {self.seq_len}")
+            raise InputError(
+                f"documents of {self.packed_len:,.0f} tokens do not fit in sequences of {self.seq_len:,}"
+            )
 
     @property
     def trained_parameters(self) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.domain.fabric import Transport
-from assay.fabric.nccl.tuning import hop_us
+from assay.fabric.nccl.tuning import hop_us, ll_part
 from assay.fabric.parameters import RDMA
 from assay.fabric.situation import Ground
 
@@ -32,20 +32,24 @@ CHANNEL_BYTES = 4096
 
 #: How the time of a byte through host memory grows with the GPUs that share it, as measured on one system of
 #: eight L40S: from 2 to 4 and from 4 to 8 ranks the bandwidth of each falls to a quarter. Four RTX 5090 on
-#: two Xeon show nothing of the kind, so that it counts for AMD hosts only.
+#: two Xeon show nothing of the kind, so that it counts for AMD hosts only. Memory is busy only while bytes
+#: are under way: short messages wait for hops and not for it.
 _CROWD_POWER = 2.0
 
 #: Bytes on the wire for a byte of data: LL sends a flag with every 4 bytes, LL128 8 in 128.
 _FLAGS = {"LL": 2.0, "LL128": 128 / 120, "SIMPLE": 1.0}
 
 
-#: Families of terms that run at the same time: of links inside a node and NICs the slower carries the time.
-CARRIERS = (("wire", "copy", "fill"), ("net",))
+#: Families of terms that run at the same time: of links inside a node, and NICs or host memory that all
+#: share, the slower carries the time.
+CARRIERS = (("wire", "copy", "fill", "pack"), ("net", "crowd"))
 
 
 def carrier(name: str) -> int | None:
     """Which side of `CARRIERS` a term is on; None for what costs time beside both."""
     first = name.partition("/")[0]
+    if first == "hop" and name.endswith("/host"):
+        return 0
     return (
         None if name == "net/sharp" else next((at for at, side in enumerate(CARRIERS) if first in side), None)
     )
@@ -84,18 +88,33 @@ def terms(q: Question) -> dict[str, Floats]:
     wire, copied, chunk = _inside_s(q, n)
     net = _outside_s(q, n)
     sharp = q.algorithm in ("NVLS", "COLLNET_DIRECT", "COLLNET_CHAIN")
+    if q.protocol == "LL":
+        wire = wire * _older_ll(q)
     found[f"wire/{_engine(q)}/{_kind(g)}"] = wire
-    if g.link == "nvlink":
-        found["copy"] = copied
-    found[f"fill/{_engine(q)}"] = chunk
+    if _crowding(g, q.per_node) > 1:
+        found[f"crowd/{_engine(q)}"] = wire * _crowding(g, q.per_node)
+    if q.protocol == "LL":
+        found["pack"] = q.bytes / n / (g.nccl.channels * g.clock_Hz) * _older_ll(q)
+    else:
+        found[f"fill/{_engine(q)}"] = chunk
+        if g.link == "nvlink":
+            found[f"copy/{_engine(q)}"] = copied
     if g.transport is not None:
         many = q.nodes > 1
         found[f"net-start/{_way(g)}"] = np.where(many, 1.0, 0.0)
         found[f"net-hop/{q.protocol}/{_hopping(g)}"] = outside * _hop_s(q, "net")
         # A switch that adds up sends nothing on before the node has added up, so that both sides cost time.
         found["net/sharp" if sharp else f"net/{_net(g)}"] = net
-        found[f"net-fill/{_way(g)}"] = _net_fill_s(q)
+        found[f"net-fill/{_hopping(g)}"] = _net_fill_s(q)
     return found
+
+
+def _older_ll(q: Question) -> float:
+    """How much slower LL was before 2.21, by NCCL's own figures of what it gets of a ring."""
+    if q.protocol != "LL" or q.algorithm != "RING":
+        return 1.0
+    leaves = bool(np.any(q.nodes > 1))
+    return ll_part(q.op, leaves, (2, 30)) / ll_part(q.op, leaves, q.ground.nccl.version)
 
 
 def _chunk_bytes(q: Question, n: Floats) -> Floats:
@@ -185,7 +204,7 @@ def _inside_s(q: Question, n: Floats) -> tuple[Floats, Floats, Floats]:
         return size / link, none, np.minimum(size / n, step) / link
     if q.algorithm in ("TREE", "COLLNET_CHAIN"):
         return 2 * size / link, none, np.minimum(size / 2, step) / link
-    wire = _ring_share(q, n) * size / link * _crowding(q, n)
+    wire = _ring_share(q, n) * size / link
     return wire, size / n / q.ground.memory_Bps, np.minimum(size / n, step) / link
 
 
@@ -193,11 +212,9 @@ def _ring_share(q: Question, n: Floats) -> Floats:
     return (2 if q.op == "all_reduce" else 1) * (n - 1) / n
 
 
-def _crowding(q: Question, n: Floats) -> Floats:
+def _crowding(g: Ground, ranks: int) -> float:
     """Without peer access every hop goes through the host's memory, which all pairs of an AMD host share."""
-    if q.ground.link != "host" or q.ground.nccl.cpu != "amd":
-        return np.ones_like(n)
-    return np.full_like(n, max(q.per_node / 2, 1.0) ** _CROWD_POWER)
+    return max(ranks / 2, 1.0) ** _CROWD_POWER if g.link == "host" and g.nccl.cpu == "amd" else 1.0
 
 
 def _outside_s(q: Question, n: Floats) -> Floats:
@@ -229,6 +246,11 @@ def _net_fill_s(q: Question) -> Floats:
     return np.where(q.nodes > 1, np.minimum(q.bytes, step) / nics, 0.0)
 
 
+def _p2p_chunk_bytes(g: Ground) -> float:
+    """NCCL_P2P_NVL_CHUNKSIZE and NCCL_P2P_PCI_CHUNKSIZE."""
+    return CHUNK_BYTES if g.link in ("nvlink", "xgmi") else CHUNK_BYTES / 4
+
+
 def _exchange(q: Question) -> dict[str, Floats]:
     """All-to-all and send/receive: every peer is its own message; the own block is copied."""
     g, n = q.ground, q.nodes * q.per_node
@@ -238,7 +260,7 @@ def _exchange(q: Question) -> dict[str, Floats]:
     peers = np.ones_like(n) if pair else n - 1
     near = np.where(q.nodes > 1, 0.0, 1.0) if pair else np.full_like(n, q.per_node - 1.0)
     far = peers - near
-    wire = near * each / g.link_Bps * (_crowding(q, n) if not pair else 1.0)
+    wire = near * each / g.link_Bps
     leaving = each * q.per_node * (1.0 if pair else far)
     net = np.where(far > 0, leaving / np.maximum(g.nic_Bps * q.share, 1.0), 0.0)
     found = {
@@ -247,9 +269,12 @@ def _exchange(q: Question) -> dict[str, Floats]:
         "start/P2P": np.where(small, 0.0, 1.0),
         "peer": near,
         f"wire/P2P/{_kind(g)}": wire,
+        "fill/P2P": np.minimum(near * each, _p2p_chunk_bytes(g) * g.nccl.channels) / g.link_Bps,
     }
+    if not pair and _crowding(g, q.per_node) > 1:
+        found["crowd/P2P"] = wire * _crowding(g, q.per_node)
     if g.link == "nvlink":
-        found["copy"] = np.full_like(n, 0.0) if pair else each / g.memory_Bps
+        found[f"copy/P2P/{_kind(g)}"] = np.full_like(n, 0.0) if pair else each / g.memory_Bps
     if g.transport is not None:
         found["net-peer"] = far
         found[f"net-start/{_way(g)}"] = np.where(far > 0, 1.0, 0.0)

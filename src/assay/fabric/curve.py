@@ -130,7 +130,7 @@ def _choice(
     return [(c.algorithm, c.protocol, float(c.GBps[0]) * 1e9) for c in found], np.argmin(times, axis=0)
 
 
-_LINK_WORDS = {"net": "nic", "net-fill": "nic", "copy": "gpu"}
+_LINK_WORDS = {"net": "nic", "net-fill": "nic", "copy": "gpu", "pack": "gpu"}
 
 
 def _priced(question: Question, parameters: Parameters) -> tuple[Floats, Words, set[str]]:
@@ -143,13 +143,15 @@ def _priced(question: Question, parameters: Parameters) -> tuple[Floats, Words, 
         beside = beside + price if side is None else beside
         if side is not None:
             sides[side] = sides[side] + price
-        word = _LINK_WORDS.get(kind) or (question.ground.link if kind in ("wire", "fill") else "latency")
+        links = kind in ("wire", "fill", "crowd")
+        word = _LINK_WORDS.get(kind) or (question.ground.link if links else "latency")
         parts[word] = parts.get(word, none) + price
     # What the slower side hides binds nothing.
     hidden = {
         "nic": sides[1] < sides[0],
         "gpu": sides[0] <= sides[1],
-        question.ground.link: sides[0] <= sides[1],
+        # Memory that all share is the host's, as is the way there.
+        question.ground.link: (sides[0] <= sides[1]) & ("crowd" not in map(family, counted)),
     }
     shown = {word: np.where(hidden.get(word, False), 0.0, price) for word, price in parts.items()}
     words = np.array(list(shown))

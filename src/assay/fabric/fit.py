@@ -19,6 +19,7 @@ from assay.fabric.parameters import (
     LARGE_BYTES,
     PRIOR,
     SMALL_BYTES,
+    USUAL_WIRE,
     Parameters,
     class_name,
     family,
@@ -32,18 +33,27 @@ from assay.fabric.published import PublishedRow
 Floats = NDArray[np.float64]
 
 _ROUNDS = 16
-#: What links usually reach, as the inverse: 370 of 450 GB/s over NVLink (NVIDIA/nccl-tests#212), NICs all.
-_USUAL = {"wire": 450 / 370, "net": 1.0}
+#: What links usually reach, as the inverse; NICs all; hops as NCCL has them.
+_USUAL = {"wire": USUAL_WIRE, "crowd": 31 / 18.7, "net": 1.0, "hop": 1.0}
 #: Relative errors beyond this count less and less.
 _OUTLIER_FRAC = 0.25
 #: Rows of one source together weigh as this power of their number, so that long tables do not drown curves.
 _SOURCE_POWER = 0.5
-#: How firmly a member is held to its family, in rows: latencies firmly, as few rows tell them apart.
-_FAMILY_TRUST = {"launch": 20.0, "hop": 10.0, "net-hop": 50.0, "net-start/rdma": 10.0, "net-start": 1.0}
+#: How firmly a member is held to its family, in rows: latencies firmly, as few rows tell them apart; what
+#: differs between software stacks hardly, and one protocol's flags are the same on all links.
+_FAMILY_TRUST = {
+    "launch": 20.0,
+    "hop": 10.0,
+    "net-hop": 50.0,
+    "net-start/rdma": 10.0,
+    "net-start": 1.0,
+    "net-fill": 3.0,
+    "wire/LL128": 10.0,
+}
 _OTHER_TRUST = 0.5
-#: How firmly a family is held to NCCL's own figures, in rows: hops of the network most of all, as a curve of
-#: one size of cluster cannot tell them from the start.
-_PRIOR_TRUST = {"hop": 10.0, "net-hop": 50.0}
+#: How firmly a prior is held, in rows: hops of the network most of all, as a curve of one size of cluster
+#: cannot tell them from the start; PCIe through the host as a measurement of its own.
+_PRIOR_TRUST = {"hop": 10.0, "wire": 5.0, "wire/host": 100.0, "net-hop": 50.0}
 #: Beyond this deviation from the family the pull no longer grows.
 _FAMILY_FRAC = 0.3
 
@@ -187,7 +197,8 @@ def _solve(rows: Floats, weight: Floats, names: Sequence[str]) -> Floats:
 def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> tuple[Floats, Floats, Floats]:
     """Rows that draw members to their family and families to their prior, what they want, and how firmly.
 
-    A family's unit is the median of its members: its own value would let it grow to make deviations small.
+    The unit of a deviation is the geometric mean of both: half as much is as far off as twice as much.
+    A part that nothing hides has a unit of its own, the whole.
     """
     index = {name: at for at, name in enumerate(names)}
     members: dict[int, list[int]] = defaultdict(list)
@@ -203,8 +214,9 @@ def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> t
 
     for over, own in members.items():
         others = [at for at in own if at != over]
-        unit = max(float(np.median(values[others or own])), 1e-3 / scale[over])
+        least_unit = 1.0 if family(names[over]) == "net-fill" else 1e-3 / scale[over]
         for at in others:
+            unit = max(float(np.sqrt(values[at] * values[over])), least_unit)
             row = np.zeros(len(names))
             row[at], row[over] = 1 / unit, -1 / unit
             tie(row, 0.0, _family_trust(names[at]))
@@ -212,12 +224,17 @@ def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> t
             if names[at] in PRIOR:
                 row = np.zeros(len(names))
                 row[at] = 1 / PRIOR[names[at]]
-                tie(row, 1.0, _PRIOR_TRUST.get(family(names[at]), _OTHER_TRUST))
-    return np.array(rows), np.array(wanted), np.array(firm)
+                tie(row, 1.0, _prior_trust(names[at]))
+    return np.array(rows).reshape(-1, len(names)), np.array(wanted), np.array(firm)
 
 
 def _family_trust(name: str) -> float:
     return _FAMILY_TRUST.get(stem(name), _FAMILY_TRUST.get(family(name), _OTHER_TRUST))
+
+
+def _prior_trust(name: str) -> float:
+    measured = f"{family(name)}/{name.rpartition('/')[2]}"
+    return _PRIOR_TRUST.get(measured, _PRIOR_TRUST.get(family(name), _OTHER_TRUST))
 
 
 def nonnegative(matrix: Floats, goal: Floats, start: NDArray[np.bool_] | None = None) -> Floats:

@@ -19,7 +19,9 @@ MEANINGS = {
     "hop": "1: one GPU to the next inside a node over NCCL's figure, by protocol and link",
     "chunk": "s: a step's full chunk on one channel, by protocol and link",
     "wire": "1: datasheet rate over what is reached inside a node, by protocol and link",
-    "copy": "1: rate of a GPU's memory over the rate at which it copies its own block",
+    "crowd": "1: datasheet rate over what is reached where GPUs share host memory, by protocol",
+    "copy": "1: rate of a GPU's memory over the rate at which it copies its own block, by protocol",
+    "pack": "cycles: a byte of a GPU's own block through a channel of LL, before anything overlaps",
     "fill": "1: part of the first chunks that nothing overlaps, by protocol",
     "peer": "s: one more peer in a node in an all-to-all",
     "net-peer": "s: one more peer in another node in an all-to-all",
@@ -35,6 +37,8 @@ LEAST = {
     "wire": 1.0,
     "wire/LL": 2.0,
     "wire/LL128": 128 / 120,
+    "crowd": 1.0,
+    "crowd/LL": 2.0,
     "net": 400
     / 390,  # the best that ib_write_bw reaches of a port's line rate (validation/collectives/p2p.csv)
     "net/sharp": 0.0,
@@ -43,9 +47,13 @@ LEAST = {
     "net-hop": 0.5,
 }
 
+#: What NVLinks usually reach, as the inverse: 370 of 450 GB/s (NVIDIA/nccl-tests#212).
+USUAL_WIRE = 450 / 370
+
 #: What is taken for true until measurements say otherwise. Hops: NCCL's own figures. A switch that adds up:
-#: half of it runs while the node adds. PCIe both ways at once: 18.7 of 31 GB/s through the host, 55.7 of 63
-#: between peers (validation/collectives/p2p.csv, P036 and P037).
+#: half of it runs while the node adds. Links: what they usually reach, and the protocol's flags. PCIe both
+#: ways at once: 18.7 of 31 GB/s through the host, 55.7 of 63 between peers (validation/collectives/p2p.csv,
+#: P036 and P037).
 PRIOR = {
     "hop/LL": 1.0,
     "hop/LL128": 1.0,
@@ -54,14 +62,21 @@ PRIOR = {
     "net-hop/LL128": 1.0,
     "net-hop/SIMPLE": 1.0,
     "net/sharp": 0.5,
+    "wire/SIMPLE": USUAL_WIRE,
+    "wire/P2P": USUAL_WIRE,
+    "wire/LL": USUAL_WIRE * 2,
+    "wire/LL128": USUAL_WIRE * 128 / 120,
     "wire/SIMPLE/host": 31 / 18.7,
     "wire/P2P/host": 31 / 18.7,
+    "crowd/SIMPLE": 31 / 18.7,
+    "crowd/P2P": 31 / 18.7,
+    "crowd/LL": USUAL_WIRE * 2,
     "wire/SIMPLE/pcie": 63 / 55.7,
     "wire/P2P/pcie": 63 / 55.7,
 }
 
 #: Parameters whose last part is a protocol or a special way: what one is says nothing of the others.
-_SINGLE = ("start", "fill", "host", "peer", "net-peer", "net/sharp")
+_SINGLE = ("start", "fill", "crowd", "host", "peer", "net-peer", "net/sharp")
 
 #: Networks that write into the far GPU's memory themselves; what goes on in others is not known.
 RDMA = frozenset({"infiniband", "roce", "efa"})

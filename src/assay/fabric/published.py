@@ -7,9 +7,10 @@ and those of `single_node.csv` (gpu, nccl, dtype, collective, gpus, bytes, time_
 from __future__ import annotations
 
 import csv
+import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from assay.domain.cluster import Cluster
@@ -53,8 +54,10 @@ def read_published(lines: Iterable[str], name: str) -> list[PublishedRow]:
     """Every row of a CSV file; none is left out. Raises `InputError` for columns that are not known."""
     reader = csv.DictReader(lines)
     header = tuple(reader.fieldnames or ())
+    records = [(reader.line_num, row) for row in reader]
+    read: Callable[[Mapping[str, str], str, int], PublishedRow]
     if all(column in header for column in TABLE_COLUMNS):
-        read = _table_row
+        read = functools.partial(_table_row, widest=_widest(row for _, row in records))
     elif all(column in header for column in CURVE_COLUMNS):
         read = _curve_row
     else:
@@ -65,17 +68,15 @@ def read_published(lines: Iterable[str], name: str) -> list[PublishedRow]:
             fix=f"columns {', '.join(CURVE_COLUMNS)}, or {', '.join(TABLE_COLUMNS)}",
         )
     rows: list[PublishedRow] = []
-    notes: list[str] = []
-    for row in reader:
+    for line, row in records:
         try:
-            rows.append(read(row, name, reader.line_num))
-            notes.append(row.get("notes") or "")
+            rows.append(read(row, name, line))
         except (ValueError, TypeError) as fault:
-            raise InputError(f"cannot read this row: {fault}", where=f"{name}:{reader.line_num}") from fault
-    return _marked(rows, notes)
+            raise InputError(f"cannot read this row: {fault}", where=f"{name}:{line}") from fault
+    return _marked(rows, [row.get("notes") or "" for _, row in records])
 
 
-def _table_row(row: Mapping[str, str], name: str, line: int) -> PublishedRow:
+def _table_row(row: Mapping[str, str], name: str, line: int, *, widest: Mapping[str, int]) -> PublishedRow:
     in_switch = is_added_in_switches(row["dtype"])
     options = Options(nccl=_version(row["nccl"], ""), reduces_in_switch=in_switch)
     return _placed(
@@ -91,6 +92,7 @@ def _table_row(row: Mapping[str, str], name: str, line: int) -> PublishedRow:
         health="healthy",
         options=options,
         words=(row["gpu"], "", ""),
+        least_seats=widest[row["gpu"]],
     )
 
 
@@ -127,11 +129,12 @@ def _placed(
     health: str,
     options: Options,
     words: tuple[str, str, str],
+    least_seats: int = 1,
 ) -> PublishedRow:
     cluster, why = None, None
     gpu, intra, inter = words
     try:
-        cluster = described_cluster(gpu, nodes, per_node, intra, inter)
+        cluster = described_cluster(gpu, nodes, per_node, intra, inter, least_seats)
     except AssayError as fault:
         why = fault.what
     if measured_s is None:
@@ -213,6 +216,15 @@ def _year(date: str) -> float:
     if not second:
         return year + 0.5
     return year + (second - 0.5) / 12 if second <= 12 else (year + 2000 + second + 1) / 2
+
+
+def _widest(rows: Iterable[Mapping[str, str]]) -> dict[str, int]:
+    """The most GPUs that a table's rows of each kind used: fewer are a part of the same machine."""
+    most: dict[str, int] = defaultdict(int)
+    for row in rows:
+        if row["gpus"].isdigit():
+            most[row["gpu"]] = max(most[row["gpu"]], int(row["gpus"]))
+    return most
 
 
 def _marked(rows: list[PublishedRow], notes: Sequence[str]) -> list[PublishedRow]:

@@ -79,14 +79,19 @@ def transport_of(words: str) -> Transport | None:
 
 
 @functools.lru_cache(maxsize=256)
-def described_cluster(gpu: str, nodes: int, per_node: int, intra: str, inter: str) -> Cluster:
-    """The cluster that a published curve was measured on; raises `InputError` with what is not known."""
+def described_cluster(
+    gpu: str, nodes: int, per_node: int, intra: str, inter: str, least_seats: int = 1
+) -> Cluster:
+    """The cluster that a published curve was measured on; raises `InputError` with what is not known.
+
+    `least_seats` is how many GPUs a node has at least, where other rows of the same machine say so.
+    """
     found = gpu_of(gpu)
     if found is None:
         raise InputError(f"the GPU {gpu!r} is not in the catalogue")
     model, cpu = found
     interconnect = _interconnect(model, intra)
-    seats = _seats(model, per_node, intra)
+    seats = max(_seats(model, per_node, intra), least_seats)
     transport, count, rate = _network(inter, nodes, seats)
     name = f"{model.id}-{inter or 'node'}"
     parts = Parts(

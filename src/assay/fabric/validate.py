@@ -43,7 +43,7 @@ def validate_collectives(rows: Sequence[PublishedRow], *, cross: bool = False) -
     samples = samples_of(rows)
     base = shipped()
     fixed = {name: value for name, value in base.values.items() if name.startswith("host/")}
-    usable = [_is_usable(row, sample, base) for row, sample in zip(rows, samples, strict=True)]
+    usable = _usable(rows, samples, base)
     fitted: dict[str, dict[str, float]] = {}
     predictions: list[tuple[float, float, float] | None] = [None] * len(rows)
     if not any(usable):  # nothing here says anything of the links
@@ -73,7 +73,7 @@ def refit(rows: Sequence[PublishedRow], fixed: Mapping[str, float]) -> Parameter
     """Parameters fitted to all healthy rows, with ranges from the errors of leaving each source out."""
     samples = samples_of(rows)
     start = Parameters(values=dict(fixed))
-    usable = [_is_usable(row, sample, start) for row, sample in zip(rows, samples, strict=True)]
+    usable = _usable(rows, samples, start)
     used = [s for s, use in zip(samples, usable, strict=True) if s is not None and use]
     problem = Problem.of(used)
     origin = np.array([s.source for s in used])
@@ -95,11 +95,28 @@ def _folds(samples: Sequence[Sample]) -> list[set[str]]:
     return [*large, *(set(small[at::5]) for at in range(5) if small[at::5])]
 
 
-def _is_usable(row: PublishedRow, sample: Sample | None, parameters: Parameters) -> bool:
-    if sample is None or row.health != "healthy":
-        return False
-    floor = launcher_floor_s(row.options, row.op, row.per_node, row.nodes, parameters)
-    return floor < _LAUNCHER_PART * sample.measured_s and not _is_held_up(sample)
+def _usable(
+    rows: Sequence[PublishedRow], samples: Sequence[Sample | None], parameters: Parameters
+) -> list[bool]:
+    """Rows that say something of the links: healthy, and a launcher takes less than a fifth of their time.
+
+    What a launcher takes that a curve does not name is told by its small messages that were held up.
+    """
+    floors: dict[str, float] = {}
+    for row, sample in zip(rows, samples, strict=True):
+        curve = row.id.rpartition(":")[0]
+        if sample is not None and _is_held_up(sample):
+            floors[curve] = min(floors.get(curve, np.inf), sample.measured_s)
+    return [
+        sample is not None
+        and row.health == "healthy"
+        and max(
+            launcher_floor_s(row.options, row.op, row.per_node, row.nodes, parameters),
+            floors.get(row.id.rpartition(":")[0], 0.0),
+        )
+        < _LAUNCHER_PART * sample.measured_s
+        for row, sample in zip(rows, samples, strict=True)
+    ]
 
 
 def _is_held_up(sample: Sample) -> bool:

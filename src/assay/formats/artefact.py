@@ -25,6 +25,7 @@ from assay.formats import (
     kineto,
     nccl_log,
     nccl_ras,
+    nccl_sentences,
     nccl_topo,
     node_text,
     nvidia_smi,
@@ -51,7 +52,7 @@ _STAMP = re.compile(
 )
 _WORDS = Vocabulary(
     chain(
-        nccl_log.SENTENCES,
+        nccl_sentences.SENTENCES,
         torch_text.SENTENCES,
         kernel_log.SENTENCES,
         node_text.SENTENCES,

@@ -128,13 +128,15 @@ class _Reader:
 
     def slot(self, element: ET.Element) -> PcieLink:
         speed = self.text(element, "link_speed")
-        number = re.match(r"\s*(\d+(?:\.\d+)?)", speed)
-        rate = number[1].removesuffix(".0") if number else "8"
+        number = re.match(r"\s*(\d+(?:\.\d+)?)\s*GT/s", speed)
+        # NCCL takes a link that says nothing for one of 8 GT/s.
+        nothing = "" if speed.strip() else "8"
+        rate = number[1].removesuffix(".0") if number else nothing
         if rate not in _GENERATION:
             raise InputError(
                 f"link_speed={speed!r} is no PCIe speed",
                 where=self.tree.where(element),
-                fix=f"GT/s of a lane: {', '.join(_GENERATION)}",
+                fix=f"write the rate of a lane, as '32.0 GT/s PCIe': {', '.join(_GENERATION)} GT/s",
             )
         return PcieLink(generation=_GENERATION[rate], lanes=self.whole(element, "link_width") or 16)
 
@@ -143,7 +145,7 @@ class _Reader:
         for net in element:
             if net.tag != "net":
                 continue
-            mbit = self.whole(net, "speed", _DEFAULT_MBIT)
+            mbit = self.whole(net, "speed")
             self.check_possible(net, mbit * 1e6 / 8, slot)
             self.nics.append(
                 NicSeat(
@@ -241,11 +243,12 @@ def node_of(tree: XmlTree) -> Node:
             where=f"{name}:1",
             fix="dump it with NCCL_TOPO_DUMP_FILE on the node",
         )
+    seats = reader.seats()
     try:
         return Node(
             id=name.rpartition("/")[2].removesuffix(".xml"),
             sockets=tuple(reader.sockets),
-            gpus=reader.seats(),
+            gpus=seats,
             nics=tuple(reader.nics),
             switches=tuple(reader.switches),
         )

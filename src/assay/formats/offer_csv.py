@@ -12,7 +12,7 @@ fault with its line, never a silent row:
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from assay.errors import InputError
@@ -35,11 +35,6 @@ class PriceRow:
     price: str
     spot: bool
     fault: str | None = None
-
-
-def is_price_list(header: Sequence[str]) -> bool:
-    """Whether these columns are gpuhunt's or SkyPilot's."""
-    return all(c in header for c in GPUHUNT) or all(c in header for c in SKYPILOT)
 
 
 def read_prices(lines: Iterable[str], name: str) -> list[PriceRow]:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.domain.criterion import Criterion, Op, Over, Rule
 from assay.domain.message import Message, MessageValue
@@ -16,55 +15,18 @@ from assay.domain.quantity import Better
 from assay.domain.reading import ABSENT, Reading
 from assay.domain.subject import CLUSTER, Subject
 from assay.domain.verdict import Judgement, Verdict
+from assay.judge.doubt import Doubt, Flags
 from assay.judge.families import Family
 from assay.stats import (
     Estimates,
     Floats,
-    confidence_sequence,
     estimate_family,
     expected_range,
-    holm,
     restarts_to_decide,
     studentized_range_quantile,
 )
 
 Bounds = Sequence[tuple[float, float | None]]
-Flags = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Doubt:
-    """How sure a family of subjects must be: error rate `alpha` in all, two-sided."""
-
-    alpha: float = 0.05
-    sequential: bool = False
-
-    def shown_below(self, values: Sequence[Floats], estimates: Estimates, bound: Floats) -> Flags:
-        """Subjects whose true value is shown to lie below `bound`."""
-        if self.sequential:
-            return np.array(
-                [
-                    seq is not None and seq[1] < b
-                    for seq, b in zip(self._sequences(values), bound, strict=True)
-                ],
-                dtype=np.bool_,
-            )
-        return holm(estimates.p_below(bound), self.alpha / 2)
-
-    def shown_above(self, values: Sequence[Floats], estimates: Estimates, bound: Floats) -> Flags:
-        """Subjects whose true value is shown to lie above `bound`."""
-        if self.sequential:
-            return np.array(
-                [
-                    seq is not None and seq[0] > b
-                    for seq, b in zip(self._sequences(values), bound, strict=True)
-                ],
-                dtype=np.bool_,
-            )
-        return holm(estimates.p_above(bound), self.alpha / 2)
-
-    def _sequences(self, values: Sequence[Floats]) -> list[tuple[float, float] | None]:
-        return [confidence_sequence(v, 1 - self.alpha / len(values)) for v in values]
 
 
 def judge_each(criterion: Criterion, family: Family, bounds: Bounds, doubt: Doubt) -> list[Judgement]:

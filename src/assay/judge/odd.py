@@ -10,7 +10,8 @@ from assay.domain.finding import Evidence, Finding, Severity
 from assay.domain.message import Message
 from assay.domain.quantity import Better, Quantity, Scope
 from assay.domain.subject import Subject
-from assay.judge.bounds import Doubt, odd_ones
+from assay.judge.bounds import odd_ones
+from assay.judge.doubt import Doubt
 from assay.judge.families import Family, Measured
 from assay.judge.links import between_nodes, find_slow_links
 

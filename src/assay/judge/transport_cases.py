@@ -112,8 +112,8 @@ class Case:
 
     @property
     def idle_rails(self) -> tuple[Way, ...]:
-        """RDMA ports that NCCL sends through and that hardly count, on a node whose bytes are attested."""
-        if self.standing is not Standing.ATTESTED or len(self.rails) < 2:
+        """RDMA ports that NCCL sends through and that hardly count, where all ports together count enough."""
+        if self.standing is not Standing.ATTESTED or not self.counts_enough("rdma"):
             return ()
         return tuple(w for w in self.rails if w.share_frac is not None and w.share_frac < RAIL_FRAC)
 

@@ -19,6 +19,7 @@ _OF_CALLS = ("choice", "registration")
 _BENCHMARKS = {"collective": "collectives", "leaf": "groups", "training": "training", "soak": "soak"}
 #: Those whose results are told apart by operation and size.
 _BY_CALL = ("collectives", "groups")
+_BY_RANKS = ("training",)
 #: Devices that bytes leave a node by.
 _OUT = ("rdma", "netdev")
 #: What says least for a result comes first.
@@ -35,6 +36,7 @@ _NOT_LOGGED = "this run did not log it for this call: the benchmark `choices` do
 _BY_GLOO = "Gloo does not tell"
 
 CallKey = tuple[str, int, int]
+Part = tuple[str | None, int | None, int | None]
 
 
 @lru_cache(maxsize=4096)  # a fleet has millions of readings by a few hundred recipes
@@ -57,8 +59,17 @@ def attestation_id(quantity: str, recipe: Recipe) -> str | None:
     benchmark = benchmark_of(quantity, recipe)
     if benchmark is None:
         return None
-    key = _call_of(quantity, recipe) if benchmark in _BY_CALL else None
-    return "/".join(str(part) for part in (benchmark, *(key or ())))
+    return "/".join(
+        str(part) for part in (benchmark, *_part(benchmark, quantity, recipe)) if part is not None
+    )
+
+
+def _part(benchmark: str, quantity: str, recipe: Recipe) -> Part:
+    """Operation, bytes and ranks of the results of a benchmark that are told apart by them."""
+    if benchmark in _BY_CALL:
+        return _call_of(quantity, recipe) or (None, None, None)
+    ranks = recipe.get("ranks")
+    return None, None, int(ranks) if benchmark in _BY_RANKS and isinstance(ranks, int | float) else None
 
 
 def _call_of(quantity: str, recipe: Recipe) -> CallKey | None:
@@ -71,10 +82,10 @@ def _call_of(quantity: str, recipe: Recipe) -> CallKey | None:
 
 def texts_of_calls(readings: Iterable[Reading], what: str) -> dict[CallKey, Reading]:
     """The readings of `collective.<op>.<what>` by their call."""
-    found = {}
+    found, end = {}, f".{what}"
     for r in readings:
-        is_told = r.quantity.startswith("collective.") and r.quantity.endswith(f".{what}")
-        if is_told and (key := _call_of(r.quantity, r.recipe)):
+        is_one = r.quantity.startswith("collective.") and r.quantity.endswith(end)
+        if is_one and (key := _call_of(r.quantity, r.recipe)):
             found[key] = r
     return found
 
@@ -87,19 +98,20 @@ def attested_results(
     for case in cases:
         of_benchmark[case.benchmark].append(case)
     registered = texts_of_calls(readings, "registration")
-    wanted: dict[str, tuple[str, CallKey | None]] = {}
+    wanted: dict[str, tuple[str, Part]] = {}
     for r in readings:
         benchmark, name = benchmark_of(r.quantity, r.recipe), attestation_id(r.quantity, r.recipe)
         if name and benchmark in of_benchmark and "<" not in r.quantity:
-            wanted[name] = (benchmark, _call_of(r.quantity, r.recipe) if benchmark in _BY_CALL else None)
+            wanted[name] = (benchmark, _part(benchmark, r.quantity, r.recipe))
     common = {name: _common(those) for name, those in of_benchmark.items()}
     ways = {name: _lowest(those) for name, those in of_benchmark.items()}
     rails = {name: _lowest_rails(those) for name, those in of_benchmark.items()}
     made = []
-    for benchmark, call in wanted.values():
+    for benchmark, (op, size, ranks) in wanted.values():
         those = of_benchmark[benchmark]
-        op, size, ranks = call or (None, None, None)
-        asked = call or _only_call(those)
+        asked = (op, size, ranks) if op and size and ranks else _only_call(those)
+        within = ranks is not None and _is_within(ranks, those)
+        standings = Counter(Standing.WITHIN if within else case.standing for case in those)
         made.append(
             Attested(
                 benchmark=benchmark,
@@ -110,12 +122,18 @@ def attested_results(
                 **common[benchmark],
                 algorithm=_of_call(asked, choices, those),
                 registration=_of_call(asked, registered, those),
-                standings=tuple(sorted(Counter(case.standing for case in those).items())),
-                ways=ways[benchmark],
-                rails=rails[benchmark],
+                standings=tuple(sorted(standings.items())),
+                ways=() if within else ways[benchmark],
+                rails=() if within else rails[benchmark],
             )
         )
     return tuple(made)
+
+
+def _is_within(ranks: int, cases: Sequence[Case]) -> bool:
+    """Whether groups of so many ranks never reach beyond a node, though larger ones of the benchmark do."""
+    reach = {c.nodes for case in cases for a in case.told for c in a.calls if c.ranks == ranks}
+    return reach <= {1} and any(case.expected_bytes for case in cases)
 
 
 def _only_call(cases: Sequence[Case]) -> CallKey | None:

@@ -18,7 +18,8 @@ from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe
 from assay.domain.subject import CLUSTER, Subject
 from assay.domain.verdict import Assessment, Judgement, Verdict
-from assay.judge.bounds import Doubt, judge_each, judge_present, judge_spread, judge_statistic, judge_uniform
+from assay.judge.bounds import judge_each, judge_present, judge_spread, judge_statistic, judge_uniform
+from assay.judge.doubt import Doubt
 from assay.judge.families import Family, Measured, QuantityOf
 
 

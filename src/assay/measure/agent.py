@@ -34,29 +34,37 @@ _POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One restart of one benchmark; `ranks` None is all that are sound."""
+    """One restart of one benchmark; `ranks` None is all that are sound.
+
+    `cut_by` says what ends it sooner than its own deadline would; being late is then no rank's fault.
+    """
 
     benchmark: Benchmark
     replicate: int
     deadline_s: float
     settings: dict[str, Any]
     ranks: tuple[int, ...] | None = None
+    cut_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a task ended: seconds taken, ranks lost (killed or crashed), ranks past the deadline, failures."""
+    """How a task ended: seconds taken, ranks lost (killed or crashed), ranks past the deadline, failures.
+
+    `cut` where time was up for the run and every rank was still at work.
+    """
 
     task: Task
     seconds: float
     lost: tuple[int, ...] = ()
     late: tuple[int, ...] = ()
     failed: tuple[int, ...] = ()
+    cut: bool = False
 
     @property
     def whole(self) -> bool:
         """Whether every rank ran to its end."""
-        return not (self.lost or self.late or self.failed)
+        return not (self.lost or self.late or self.failed or self.cut)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +143,11 @@ class Agent:
                 if rank not in self._told:
                     self._event(kind, task, rank=rank, text=_epitaph(fates[rank], task))
                     self._strike(task, rank)
-        self._event("task_done" if outcome.whole else "task_failed", task, seconds=round(outcome.seconds, 3))
+        if outcome.cut:
+            self.skip(task.benchmark, task.cut_by)
+        kind = "task_done" if outcome.whole else "task_cut" if outcome.cut else "task_failed"
+        text = task.cut_by if outcome.cut else ""
+        self._event(kind, task, text=text, seconds=round(outcome.seconds, 3))
         self._lines.sync()
         return outcome
 
@@ -236,12 +248,15 @@ class Agent:
         # Where the kernel shows a rank as stopped, the others only wait for it.
         stopped = tuple(rank for rank in running if fates[rank].stopped)
         failed = (rank for rank, fate in fates.items() if fate.code not in (0, None) and rank not in lost)
+        # A rank that hangs outlasts the others, which give up waiting for it; here all were at work.
+        cut = bool(task.cut_by) and len(running) == len(fates) and not stopped and not lost
         outcome = Outcome(
             task=task,
             seconds=self.clock() - began,
             lost=lost,
-            late=() if lost else stopped or running,
+            late=() if lost or cut else stopped or running,
             failed=tuple(failed),
+            cut=cut,
         )
         return outcome, fates
 

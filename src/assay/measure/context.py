@@ -259,13 +259,11 @@ class Context:
             }
         )
 
-    def require(self, held: bool, what: str) -> None:
-        """A benchmark's proof that it did the work; without it nothing is measured."""
-        if not held:
-            raise MeasurementError(what)
-
     def require_everywhere(self, held: bool, what: str) -> None:
-        """The same, agreed by all ranks, so that none waits in the next step for one that gave up."""
+        """A benchmark's proof that it did the work; without it nothing is measured.
+
+        All ranks agree on it, so that none waits in the next step for one that gave up.
+        """
         wrong = [self.numbers[r] for r, (ok,) in enumerate(self.gather([1.0 if held else 0.0])) if not ok]
         if wrong:
             raise MeasurementError(f"{what} (on rank {', '.join(map(str, wrong))})")

@@ -7,7 +7,6 @@ adds the bytes of the node's devices. Judging holds the one against the other.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections import Counter
@@ -26,6 +25,7 @@ from assay.probe.traffic import active_ports, senders, sent_between
 
 #: Where the host's /sys is mounted, for containers whose own hides the counters of RDMA ports.
 HOST_SYS = "ASSAY_SYS"
+_ROOTS = Roots.under("/")
 _NVLINK_SOURCE = "NVML field 138"
 _LIBRARIES = {
     "library": r"lib(?:nccl|rccl)\.so[^ /]*|libtorch_cpu\.so",
@@ -56,8 +56,7 @@ class Witness:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._speaks = context.hosts.index(context.host) == context.rank
-        self._roots = _roots()
-        self._senders = senders(self._roots) if self._speaks else ()
+        self._senders = senders(_ROOTS, _host_sys()) if self._speaks else ()
         self._nvlink = nvlink_sent(context) if context.on_gpu else None
 
     def record(self) -> None:
@@ -66,7 +65,7 @@ class Witness:
         if not context.calls:
             return
         told, log = told_of(context.backend, os.environ)
-        counted = sent_between(self._senders, senders(self._roots)) if self._speaks else ()
+        counted = sent_between(self._senders, senders(_ROOTS, _host_sys())) if self._speaks else ()
         if self._nvlink is not None:
             counted = (*counted, over_nvlink(context.subject, self._nvlink, nvlink_sent(context)))
         context.attest(
@@ -83,11 +82,12 @@ class Witness:
 def proof_needed(context: Context) -> str:
     """`rdma` where messages leave this node by a library that uses RDMA if there is any; else `none`."""
     leaves = context.backend in ("nccl", "rccl") and len(set(context.hosts)) > 1
-    return "rdma" if leaves and active_ports(_roots()) else "none"
+    return "rdma" if leaves and active_ports(_ROOTS, _host_sys()) else "none"
 
 
-def _roots() -> Roots:
-    return dataclasses.replace(Roots.under("/"), sys=Path(os.environ.get(HOST_SYS) or "/sys"))
+def _host_sys() -> Path | None:
+    told = os.environ.get(HOST_SYS)
+    return Path(told) if told else None
 
 
 def _plain(one: Counted) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def _tensor(layout: Layout, cluster: Cluster) -> Message | None:
 def _experts(layout: Layout, cluster: Cluster) -> Message | None:
     domain = len(cluster.node.gpus) * cluster.domain_nodes
     if layout.ep > 1 and layout.ep * layout.etp > domain:
-        return Message.of("plan.why.ep_leaves_domain", ep=layout.ep, domain=domain)
+        return Message.of("plan.why.ep_leaves_domain", ep=layout.ep * layout.etp, domain=domain)
     return None
 
 

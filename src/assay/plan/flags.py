@@ -64,8 +64,15 @@ def _megatron(layout: Layout, workload: Workload, global_batch: int) -> Flags:
             f"--expert-model-parallel-size {layout.ep}",
             f"--expert-tensor-parallel-size {layout.etp}",
         ]
+    if layout.shard_ranks:
+        words.append(f"--num-distributed-optimizer-instances {_copies(layout)}")
     words += _megatron_sharding(layout) + _megatron_recompute(layout) + _megatron_precision(layout)
     return Flags(framework="Megatron-LM", language="sh", text=" \\\n".join(words))
+
+
+def _copies(layout: Layout) -> int:
+    """Groups of ranks that each hold a whole copy of what is sharded (HSDP)."""
+    return layout.dp * layout.cp // layout.shard_ranks if layout.shard_ranks else 1
 
 
 def _megatron_cannot(layout: Layout) -> Message | None:
@@ -128,6 +135,8 @@ def _bridge(layout: Layout, workload: Workload, global_batch: int) -> Flags:
         "train.global_batch_size": global_batch,
         "ddp.use_distributed_optimizer": layout.sharding != "none",
     }
+    if layout.shard_ranks:
+        said["ddp.num_distributed_optimizer_instances"] = _copies(layout)
     if ends_count(layout, workload.model):
         said |= {
             "model.account_for_embedding_in_pipeline_split": True,
@@ -174,6 +183,8 @@ def _titan(layout: Layout, workload: Workload, global_batch: int) -> Flags:
         why = Message.of("plan.flags.no_zero1", text="zero1")
     elif layout.precision not in ("bf16", *_TITAN_PRECISION):
         why = Message.of("plan.flags.no_precision", text=layout.precision)
+    elif layout.dp % _copies(layout):
+        why = Message.of("plan.flags.no_shard_ranks", text=str(layout.shard_ranks), dp=layout.dp)
     if why:
         return Flags(framework="torchtitan", language="toml", why_not=why)
     whole = layout.sharding == "none"
@@ -182,8 +193,8 @@ def _titan(layout: Layout, workload: Workload, global_batch: int) -> Flags:
     local = layout.micro_batch if layout.pp == 1 else global_batch // layout.dp
     lines = [
         "[parallelism]",
-        f"data_parallel_replicate_degree = {layout.dp if whole else 1}",
-        f"data_parallel_shard_degree = {1 if whole else layout.dp}",
+        f"data_parallel_replicate_degree = {layout.dp if whole else _copies(layout)}",
+        f"data_parallel_shard_degree = {1 if whole else layout.dp // _copies(layout)}",
         f'fsdp_reshard_after_forward = "{reshard}"',
         f"tensor_parallel_degree = {layout.tp}",
         f"context_parallel_degree = {layout.cp}",
@@ -225,6 +236,8 @@ def _deepspeed(layout: Layout, global_batch: int) -> Flags:
         why = Message.of("plan.flags.no_fsdp_with_pp", text=layout.sharding)
     elif layout.vpp > 1 or layout.schedule == "zero-bubble":
         why = Message.of("plan.flags.no_interleaving")
+    elif layout.shard_ranks:
+        why = Message.of("plan.flags.no_shard_ranks", text=str(layout.shard_ranks), dp=layout.dp)
     elif layout.cp > 1 or layout.ep > 1:
         why = Message.of("plan.flags.no_cp", text=f"cp = {layout.cp}, ep = {layout.ep}")
     elif layout.precision not in ("bf16", "fp16"):
@@ -257,6 +270,8 @@ def _fsdp(layout: Layout) -> Flags:
         why = Message.of("plan.flags.no_cp", text=f"ep = {layout.ep}")
     elif layout.precision not in ("bf16", "fp16"):
         why = Message.of("plan.flags.no_precision", text=layout.precision)
+    elif layout.dp % _copies(layout):
+        why = Message.of("plan.flags.no_shard_ranks", text=str(layout.shard_ranks), dp=layout.dp)
     if why:
         return Flags(framework="FSDP (Accelerate)", language="yaml", why_not=why)
     lines = [
@@ -270,10 +285,11 @@ def _fsdp(layout: Layout) -> Flags:
         f"  fsdp_activation_checkpointing: {str(layout.recompute == 'full').lower()}",
         "  fsdp_state_dict_type: SHARDED_STATE_DICT",
     ]
-    if layout.tp > 1 or layout.cp > 1:
+    if layout.tp > 1 or layout.cp > 1 or layout.shard_ranks:
         lines += [
             "parallelism_config:",
-            f"  parallelism_config_dp_shard_size: {layout.dp}",
+            f"  parallelism_config_dp_replicate_size: {_copies(layout)}",
+            f"  parallelism_config_dp_shard_size: {layout.dp // _copies(layout)}",
             f"  parallelism_config_tp_size: {layout.tp}",
             f"  parallelism_config_cp_size: {layout.cp}",
         ]

@@ -16,12 +16,14 @@ class Ability:
     """What a framework offers; `shardings_with_pp` is what goes with more than one stage.
 
     `interleaves_whole_rounds`: micro-batches must be a multiple of the stages where these are interleaved.
+    `cuts_experts`: an expert's weights may lie on several ranks (expert tensor parallelism).
     """
 
     shardings: tuple[str, ...] = SHARDINGS
     shardings_with_pp: tuple[str, ...] = SHARDINGS
     schedules: tuple[str, ...] = SCHEDULES
     interleaves_whole_rounds: bool = False
+    cuts_experts: bool = True
     precisions: tuple[str, ...] = ("bf16", "fp8-current", "fp8-block", "mxfp8", "nvfp4")
 
 
@@ -33,9 +35,15 @@ _MEGATRON = Ability(
 )
 _TITAN = Ability(shardings=("none", "zero2", "zero3"), shardings_with_pp=("none", "zero2", "zero3"))
 _FSDP = Ability(
-    shardings=("none", "zero2", "zero3"), shardings_with_pp=(), schedules=("1f1b",), precisions=("bf16",)
+    shardings=("none", "zero2", "zero3"),
+    shardings_with_pp=(),
+    schedules=("1f1b",),
+    precisions=("bf16",),
+    cuts_experts=False,
 )
-_DEEPSPEED = Ability(shardings_with_pp=("none", "zero1"), schedules=("1f1b",), precisions=("bf16",))
+_DEEPSPEED = Ability(
+    shardings_with_pp=("none", "zero1"), schedules=("1f1b",), precisions=("bf16",), cuts_experts=False
+)
 
 _BY_FAMILY = {
     "megatron-deepspeed": _DEEPSPEED,

@@ -137,9 +137,9 @@ def _degrees(axes: Mapping[str, Ints], base: Situation) -> dict[str, Floats]:
         return np.asarray(axes[name] == words.index(word), float)
 
     return {
-        **{name: f[name] for name in ("tp", "pp", "vpp", "cp", "ep", "dp", "micro_batch")},
+        **{name: f[name] for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "micro_batch")},
         "sp": (axes["tp"] > 1).astype(float),
-        "shard_ranks": f["dp"] * f["cp"],
+        "shard_ranks": np.where(f["shard_ranks"] > 0, f["shard_ranks"], f["dp"] * f["cp"]),
         "zero": sum(stage * are("sharding", SHARDINGS, f"zero{stage}") for stage in (1, 2, 3)),
         "micro_batches": base.global_batch / (f["dp"] * f["micro_batch"]),
         "selective": are("recompute", RECOMPUTES, "selective"),

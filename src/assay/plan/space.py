@@ -24,19 +24,26 @@ Ints = NDArray[np.int64]
 Keep = NDArray[np.bool_]
 
 #: Axes of the space in the order in which they are crossed; words are held as their place in the choices.
-AXES = ("tp", "pp", "cp", "ep", "vpp", "micro_batch", "sharding", "recompute", "schedule", "precision")
+AXES = (
+    "tp", "pp", "cp", "ep", "etp", "vpp", "micro_batch", "shard_ranks",
+    "sharding", "recompute", "schedule", "precision",
+)  # fmt: skip
 _WORDS = {"sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "precision": PRECISIONS}
 
 #: A context-parallel rank keeps at least so many tokens of each of its two pieces: below, kernels starve.
 _LEAST_PIECE = 128
 #: More sequences than this in one micro-batch are never faster than accumulating.
 _MOST_MICRO_BATCH = 64
+#: Ranks that an expert is cut over at most: the GPUs of a common node.
+_MOST_EXPERT_CUT = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """The choices of each axis. `dp` follows from the GPUs unless it is fixed; words are those of
-    `Layout`."""
+    """The choices of each axis. `dp` follows from the GPUs unless it is fixed; words are those of `Layout`.
+
+    `shard_ranks` is 0, all ranks that hold the same weights, unless it is fixed (HSDP).
+    """
 
     gpus: int
     global_batch: int
@@ -44,8 +51,10 @@ class Space:
     pp: tuple[int, ...]
     cp: tuple[int, ...]
     ep: tuple[int, ...]
+    etp: tuple[int, ...]
     vpp: tuple[int, ...]
     micro_batch: tuple[int, ...]
+    shard_ranks: tuple[int, ...]
     sharding: tuple[str, ...]
     recompute: tuple[str, ...]
     schedule: tuple[str, ...]
@@ -102,8 +111,10 @@ def space_of(base: Situation, gpus: int, fixed: Mapping[str, object] | None = No
             or (base.workload.seq_len % (2 * c) == 0 and base.workload.seq_len // (2 * c) >= _LEAST_PIECE)
         ),
         "ep": _divisors(gpus, of=model.experts) if model.moe_layers else (1,),
+        "etp": _expert_cuts(base, gpus),
         "vpp": tuple(v for v in range(1, model.layers + 1) if _cuts(model.layers, v)),
         "micro_batch": tuple(m for m in _divisors(base.global_batch) if m <= _MOST_MICRO_BATCH),
+        "shard_ranks": (0, *_divisors(gpus)[1:]) if "shard_ranks" in (fixed or {}) else (0,),
         "sharding": can.shardings,
         "recompute": RECOMPUTES,
         "schedule": can.schedules,
@@ -121,9 +132,10 @@ def quick(space: Space) -> Space:
     """A smaller space for questions that ask many searches: what good layouts have in common.
 
     At most 8 sequences a micro-batch and 8 chunks a stage, contexts cut at most 8 ways, recomputation none or
-    full.
+    full, experts uncut.
     """
     few: dict[str, Any] = {
+        "etp": tuple(e for e in space.etp if e == 1),
         "micro_batch": tuple(m for m in space.micro_batch if m <= 8 and m & (m - 1) == 0),
         "vpp": tuple(v for v in space.vpp if v <= 8),
         "cp": tuple(c for c in space.cp if c <= 8),
@@ -193,13 +205,13 @@ def grid(space: Space, base: Situation) -> Grid:
     """
     pruned: dict[str, int] = {}
     model = base.workload.model
-    found = _cross({}, {axis: getattr(space, axis) for axis in ("tp", "pp", "cp", "ep")})
+    found = _cross({}, {axis: getattr(space, axis) for axis in ("tp", "pp", "cp", "ep", "etp")})
     rest = space.points // len(found["tp"])
     inner = found["tp"] * found["pp"] * found["cp"]
     found = _kept(found, space.gpus % inner == 0, "does_not_multiply", pruned, rest)
     found["dp"] = space.gpus // (found["tp"] * found["pp"] * found["cp"])
     ranks = found["tp"] * found["cp"] * found["dp"]
-    wanted = ranks % found["ep"] == 0
+    wanted = ranks % (found["ep"] * found["etp"]) == 0
     if space.dp is not None:
         wanted &= found["dp"] == space.dp
     found = _kept(found, wanted, "does_not_multiply", pruned, rest)
@@ -209,6 +221,10 @@ def grid(space: Space, base: Situation) -> Grid:
     found = _kept(found, cut & ((found["pp"] > 1) | (found["vpp"] == 1)), "layers_not_cut", pruned, rest)
     whole = space.global_batch % (found["dp"] * found["micro_batch"]) == 0
     found = _kept(found, whole, "batch_not_divided", pruned, rest)
+    found = _cross(found, {"shard_ranks": space.shard_ranks})
+    group = found["dp"] * found["cp"]
+    shared = group % np.maximum(found["shard_ranks"], 1) == 0
+    found = _kept(found, shared, "does_not_multiply", pruned, rest // len(space.shard_ranks))
     words = {name: _places(space, name) for name in ("sharding", "recompute", "schedule", "precision")}
     found = _cross(found, words)
     for reason, keep in _rules(space, base):
@@ -230,6 +246,7 @@ def _rules(space: Space, base: Situation) -> Iterator[tuple[str, Callable[[Mappi
     def same(f: Mapping[str, Ints]) -> Keep:
         """Without a peer ZeRO-1 is nothing; without stages or chunks there is one schedule."""
         alone = (f["dp"] * f["cp"] == 1) & (f["sharding"] == lone)
+        alone |= (f["shard_ranks"] > 0) & (f["sharding"] == place["none"])
         zero_bubble = f["schedule"] == place["zero-bubble"]
         wanted = np.where(f["vpp"] > 1, place["interleaved"], place["1f1b"])
         twin = ~zero_bubble & (f["schedule"] != wanted) & np.isin(wanted, _places(space, "schedule"))
@@ -268,6 +285,14 @@ def _kept(
 
 def _places(space: Space, name: str) -> tuple[int, ...]:
     return tuple(_WORDS[name].index(word) for word in getattr(space, name))
+
+
+def _expert_cuts(base: Situation, gpus: int) -> tuple[int, ...]:
+    """Tensor degrees inside an expert: those that divide its width, where the framework can cut it."""
+    model = base.workload.model
+    if not model.moe_layers or not ability(base.stack.id).cuts_experts:
+        return (1,)
+    return tuple(cut for cut in _divisors(gpus, of=model.expert_ffn) if cut <= _MOST_EXPERT_CUT)
 
 
 def _divisors(number: int, *, of: int | None = None) -> tuple[int, ...]:

@@ -94,9 +94,20 @@ def _tensor(c: Columns, network: Network, physics: Physics) -> Pair:
     per_pass = blocks * whole * slower
     # The gathered input is gathered again for the weight's gradient, behind the input's.
     again = blocks * gathered * slower * physics.tail
-    inside = np.where(c.etp > 1, c.moe_layers * whole * c.topk * slower, 0.0)
+    inside = np.where(c.etp > 1, c.moe_layers * _inside(c, network, whole) * c.topk * slower, 0.0)
     exposed = _hidden(c.tp_hidden_frac, physics.tail)
     return Pair(forward=(per_pass + inside) * exposed, backward=(per_pass + inside) * exposed + again)
+
+
+def _inside(c: Columns, network: Network, whole: Floats) -> Floats:
+    """Ranks that share an expert gather each other's tokens and scatter the sums, a copy of a token each.
+
+    Where tensor ranks hold the same tokens the sums are all-reduced, which is `whole`.
+    """
+    if not np.any(c.etp > 1):
+        return whole
+    gathered = 2 * c.tokens * c.hidden * c.etp / np.where(c.sp > 0, c.tp, 1.0)
+    return np.where(c.own_tokens, 2 * network.time_s("all_gather", gathered, c.etp, 1), whole)
 
 
 def _hidden(frac: Floats, tail: float) -> Floats:
@@ -116,7 +127,7 @@ def _context(c: Columns, network: Network, physics: Physics) -> Pair:
 def _expert(c: Columns, network: Network, physics: Physics) -> Pair:
     """Tokens to their experts and back: two all-to-alls a layer each way."""
     tokens = c.tokens / np.where(c.sp > 0, c.tp, 1.0)
-    stride = np.where(c.sp > 0, c.etp, c.tp)
+    stride = np.where(c.own_tokens, c.etp, c.tp)
     apart = network.nodes(c.ep, stride).astype(float)
     distinct = apart * (1 - (1 - 1 / np.maximum(apart, 1)) ** c.topk)
     copies = np.where((c.ep_once_a_node > 0) & (apart > 1), np.minimum(distinct, c.topk), c.topk)

@@ -83,7 +83,13 @@ def predict_from_trace(
             where=traced.file,
             fix="give another --nodes",
         )
-    assumed: list[str] = []
+    if grown > 1 and not any(call.op in _TIMED for call in traced.calls):
+        raise InputError(
+            f"the trace holds no collective, so it does not tell what {nodes * node_ranks} ranks exchange",
+            where=traced.file,
+            fix="trace two ranks or more; over Gloo one rank of DistributedDataParallel tells it too",
+        )
+    assumed = [] if traced.launch_s is not None or grown == 1 else [_CORES]
     groups = {call: _grown(call, traced, grown, shard_ranks, assumed) for call in traced.calls}
 
     def there(call: Call, factor: float = 1.0) -> float:
@@ -118,6 +124,7 @@ def predict_from_trace(
     )
 
 
+_CORES = "without a GPU: each rank has as many cores to itself as the traced one had"
 _ASSUMED = (
     "each rank does what it did in the trace: the batch grows with the nodes",
     "an optimizer whose state is sharded gets no faster",

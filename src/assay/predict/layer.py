@@ -92,7 +92,7 @@ def expert_tokens(c: Columns) -> tuple[Floats, Floats]:
     """Tokens that one expert sees, and experts on one rank; zeros without experts."""
     experts = np.maximum(c.experts, 1)
     per_rank = c.tokens / np.where(c.sp > 0, c.tp, 1.0)
-    spread = np.where(c.sp > 0, c.ep * c.etp, c.ep)
+    spread = np.where(c.own_tokens, c.ep * c.etp, c.ep)
     seen = per_rank * spread * c.topk / experts * c.imbalance
     return np.where(c.moe_layers > 0, seen, 0.0), np.where(c.moe_layers > 0, experts / c.ep, 0.0)
 
@@ -266,7 +266,7 @@ def _traffic(c: Columns, physics: Physics) -> Pair:
     rope = np.where(c.positions > 0, 0.0, 4.0) * (c.heads + c.kv_heads) * c.head_dim / c.tp
     rope = rope * c.attention_layers / c.layers
     width = (c.dense_layers * c.ffn + c.moe_layers * c.shared_ffn) / c.tp / c.layers
-    routed = c.moe_layers * c.topk * c.expert_ffn / c.layers / np.where(c.sp > 0, c.tp, c.etp)
+    routed = c.moe_layers * c.topk * c.expert_ffn / c.layers / np.where(c.own_tokens, c.tp, c.etp)
     width = width + routed
     forward = norms + rope + width * (4 + 2 * c.gated)
     backward = norms + rope + width * (6 + 4 * c.gated)

@@ -68,16 +68,21 @@ _AMOUNT: Mapping[str, Callable[[Work], float]] = {
 }
 
 
+#: The terms of a step that one rank has too.
+COMPUTING = tuple(_AMOUNT)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
     """What summing gradients costs: seconds at each size measured, ascending.
 
-    `busy_frac` is the share of that time in which the cores that compute are at work on it.
+    `overlaps` says that it goes on beside computing: over NCCL. Over Gloo the cores that sum are those that
+    compute.
     """
 
     sizes_bytes: tuple[float, ...]
     times_s: tuple[float, ...]
-    busy_frac: float
+    overlaps: bool
     copy_Bps: float
 
     def time_s(self, size_bytes: float) -> float:
@@ -120,21 +125,20 @@ def predict_training(readings: Sequence[Reading]) -> tuple[Reading, ...]:
 
 
 def gradient_terms(work: Work, parts_s: Mapping[str, float], reduction: Reduction) -> dict[str, float]:
-    """Seconds that the gradients add to a step of these parts: into buckets, computed with, waited for.
+    """Seconds that the gradients add to a step of these parts: into buckets, and until all are summed.
 
-    A bucket is sent off when its last gradient is there and the one before has come back. Cores that sum do
-    not compute; the rest of the time goes by beside the backward pass, and after it is waited for.
+    A bucket is sent off when its last gradient is there and the one before has come back. What overlaps is
+    waited for when the backward pass is over.
     """
-    ready_s = came_s = busy_s = 0.0
+    ready_s = came_s = summed_s = 0.0
     for size_bytes, ready_s in _buckets(work, parts_s):
         time_s = reduction.time_s(size_bytes)
-        busy_s += reduction.busy_frac * time_s
-        came_s = max(came_s, ready_s) + (1 - reduction.busy_frac) * time_s
+        summed_s += time_s
+        came_s = max(came_s, ready_s) + time_s
     passes_bytes = 2 * 4.0 * work.parameters
     return {
         "buckets": passes_bytes / reduction.copy_Bps,
-        "reducing": busy_s,
-        "waiting": max(0.0, came_s - ready_s),
+        "all_reduce": came_s - ready_s if reduction.overlaps else summed_s,
     }
 
 
@@ -165,27 +169,17 @@ def _gradients(work: Work, parts_s: Mapping[str, float]) -> Iterator[tuple[float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What a run measured of the parts: means over restarts, by quantity, recipe and subject.
-
-    `computing_cores` is the processor time that a rank gets in a second of its linear layers.
-    """
+    """What a run measured of the parts: means over restarts, by quantity, recipe and subject."""
 
     means: Mapping[tuple[str, Recipe, Subject], float]
-    computing_cores: float
 
     @classmethod
     def of(cls, readings: Iterable[Reading]) -> _Known:
         values: dict[tuple[str, Recipe, Subject], list[float]] = {}
-        shares: list[float] = []
         for r in readings:
             if r.quantity.startswith(_PARTS) and r.origin is Origin.MEASURED and r.number is not None:
                 values.setdefault((r.quantity, r.recipe, r.subject), []).append(r.number)
-                if r.quantity == "part.linear.time" and r.cpu_share_frac:
-                    shares.append(r.cpu_share_frac)
-        return cls(
-            means={key: fmean(found) for key, found in values.items()},
-            computing_cores=fmean(shares) if shares else 1.0,
-        )
+        return cls(means={key: fmean(found) for key, found in values.items()})
 
     def of_quantity(self, quantity: str) -> Iterator[tuple[Recipe, Subject, float]]:
         """Every mean of a quantity."""
@@ -206,10 +200,12 @@ class _Known:
     def reduction(self, ranks: int) -> Reduction | None:
         """What summing over so many ranks costs; None where it was not measured."""
         points: dict[float, float] = {}
+        transports = set()
         for recipe, _, time_s in self.of_quantity("collective.all_reduce.time"):
-            size = recipe.get("bytes")
-            if _pipelined(recipe, ranks) and isinstance(size, int):
+            size, wanted = recipe.get("bytes"), ("pipelined", ranks)
+            if (recipe.get("method"), recipe.get("ranks")) == wanted and isinstance(size, int):
                 points[float(size)] = time_s
+                transports.add(recipe.get("transport"))
         copies = [v for r, _, v in self.of_quantity("memory.copy.bandwidth") if r.get("load") == "all"]
         if len(points) < 2 or not copies:
             return None
@@ -217,28 +213,13 @@ class _Known:
         return Reduction(
             sizes_bytes=tuple(sizes),
             times_s=tuple(points[size] for size in sizes),
-            busy_frac=self._busy_frac(ranks, sizes[-1]),
+            overlaps="gloo" not in transports,
             copy_Bps=min(copies),
         )
 
-    def _busy_frac(self, ranks: int, size_bytes: float) -> float:
-        """Over Gloo, the processor time of summing over that of computing; a GPU's cores are not those."""
-        shares = [
-            value
-            for recipe, _, value in self.of_quantity("collective.all_reduce.cpu_share")
-            if _pipelined(recipe, ranks)
-            and recipe.get("bytes") == size_bytes
-            and recipe.get("transport") == "gloo"
-        ]
-        return min(1.0, fmean(shares) / self.computing_cores) if shares else 0.0
-
 
 #: The quantities that a step is predicted from.
-_PARTS = ("part.", "memory.copy.", "collective.all_reduce.time", "collective.all_reduce.cpu_share")
-
-
-def _pipelined(recipe: Recipe, ranks: int) -> bool:
-    return recipe.get("method") == "pipelined" and recipe.get("ranks") == ranks
+_PARTS = ("part.", "memory.copy.", "collective.all_reduce.time")
 
 
 def _terms(recipe: Recipe, known: _Known) -> dict[str, float] | None:

@@ -90,13 +90,11 @@ def predict(
     network: Network,
     *,
     physics: Physics = FITTED,
-    input_s: float = 0.0,
-    checkpoint_s: float = 0.0,
     assumptions: tuple[str, ...] = (),
 ) -> Prediction:
     """The prediction for one situation on one network; `InputError` for a batch that does not divide."""
     c = columns([one])
-    steps = step_times(c, network, physics, input_s=input_s, checkpoint_s=checkpoint_s)
+    steps = step_times(c, network, physics)
     held = memory(c)
     value = float(steps.time_s[0])
     half = width(one)
@@ -198,7 +196,11 @@ def smallest_change_that_fits(one: Situation) -> str | None:
         try:
             model = one.workload.model
             layout.check(
-                gpus=one.layout.ranks, layers=model.layers, heads=model.heads, seq_len=one.workload.seq_len
+                gpus=one.layout.ranks,
+                layers=model.layers,
+                heads=model.heads,
+                experts=model.experts,
+                seq_len=one.workload.seq_len,
             )
             if memory(columns([replace(one, layout=layout)])).fits[0]:
                 return words
@@ -277,7 +279,7 @@ def _sent(steps: Steps) -> Sent:
 def _assumptions(one: Situation) -> tuple[str, ...]:
     found = [f"stack {one.stack.id}: {one.stack.name}", *one.workload.model.assumed]
     if one.workload.model.moe_layers and one.workload.imbalance == 1:
-        found.append("experts are evenly loaded (public MoE figures force this); say imbalance to change it")
+        found.append("experts are evenly loaded (public MoE figures force this); --imbalance changes it")
     if one.workload.packed_len is None:
-        found.append("one document fills a sequence")
+        found.append("one document fills a sequence; --document changes it")
     return tuple(found)

@@ -1,11 +1,12 @@
-"""Which inputs move a prediction: each made a tenth larger in turn."""
+"""Which inputs move a prediction: hardware, the model's numbers and neighbouring settings, one at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from assay.errors import InputError
-from assay.predict.network import Network
+from assay.predict.network import LinkNetwork, Network
 from assay.predict.physics import FITTED, Physics
 from assay.predict.prediction import predict
 from assay.predict.situation import Situation
@@ -57,6 +58,10 @@ def sensitivity(one: Situation, network: Network, *, physics: Physics = FITTED) 
         names = [n for n in Physics.names() if any(n.startswith(p) for p in prefixes)]
         moved = replace(physics, **{name: getattr(physics, name) * _BY for name in names})
         effects.append(_effect(words, _BY, predict(one, network, physics=moved).step_time_s.value / base - 1))
+    for words, machine, wires in _hardware(one, network):
+        effects.append(
+            _effect(words, _BY, predict(machine, wires, physics=physics).step_time_s.value / base - 1)
+        )
     for words, changed in _choices(one):
         try:
             value = predict(changed, network, physics=physics).step_time_s.value / base - 1
@@ -68,6 +73,20 @@ def sensitivity(one: Situation, network: Network, *, physics: Physics = FITTED) 
 
 def _effect(words: str, by: float, change: float) -> Effect:
     return Effect(input=words, by=by, step_frac=change)
+
+
+def _hardware(one: Situation, network: Network) -> Iterator[tuple[str, Situation, Network]]:
+    """A faster part of the machine, named; wires only where they are plain links."""
+    gpu = one.gpu
+    peaks = {key: peak * _BY for key, peak in gpu.peak_flop_per_s.items()}
+    yield "peak FLOP/s of the GPU", replace(one, gpu=replace(gpu, peak_flop_per_s=peaks)), network
+    faster = replace(gpu, memory_Bps=gpu.memory_Bps * _BY)
+    yield "memory bandwidth of the GPU", replace(one, gpu=faster), network
+    if isinstance(network, LinkNetwork):
+        yield "bandwidth inside a node", one, replace(network, link_Bps=network.link_Bps * _BY)
+        yield "bandwidth between nodes", one, replace(network, nic_Bps=network.nic_Bps * _BY)
+        slower = replace(network, link_s=network.link_s * _BY, nic_s=network.nic_s * _BY)
+        yield "latency of a hop", one, slower
 
 
 def _choices(one: Situation) -> list[tuple[str, Situation]]:

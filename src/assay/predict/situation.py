@@ -6,6 +6,7 @@ as arrays of shape (N,): the whole predictor works on columns, one situation is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from assay.domain.device import Gpu
 from assay.domain.layout import Layout
 from assay.domain.workload import Transformer, Workload
+from assay.errors import InputError
 from assay.predict.kernels import AttentionRates, GemmRates, attention_rates, gemm_rates
 from assay.predict.stack import Stack
 
@@ -112,6 +114,7 @@ _GENERATIONS = {
 class Situation:
     """A step to predict. `bf16_layers_frac` of the layers stay in bf16 (nvfp4 recipes keep some).
 
+    `input_s` is what a step waits for data, `checkpoint_s` a step's share of a blocking checkpoint.
     `dropped_tokens` says that experts take a fixed number of tokens and drop the rest, so that the host need
     not wait for their counts.
     """
@@ -127,6 +130,13 @@ class Situation:
     pp_overlap: bool | None = None
     cuda_graphs: bool | None = None
     dropped_tokens: bool = False
+    input_s: float = 0.0
+    checkpoint_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("input_s", "checkpoint_s"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"{name} = {getattr(self, name):g}; a time of at least 0 is wanted")
 
     @property
     def micro_batches(self) -> int:
@@ -177,6 +187,8 @@ class Columns:
     lora: Floats
     trained_parameters: Floats
     model_flop_per_token: Floats
+    input_s: Floats
+    checkpoint_s: Floats
     # the layout
     tp: Floats
     sp: Floats
@@ -244,6 +256,11 @@ class Columns:
     def gpus(self) -> Floats:
         """Ranks of each layout."""
         return self.tp * self.pp * self.cp * self.dp
+
+    @property
+    def own_tokens(self) -> NDArray[np.bool_]:
+        """Where each tensor rank has tokens of its own: sequence parallelism, or no tensor parallelism."""
+        return np.asarray((self.sp > 0) | (self.tp == 1))
 
     @property
     def tokens(self) -> Floats:
@@ -390,6 +407,8 @@ def _rest(one: Situation) -> dict[str, float]:
         "flash": float(s.attention == "flash"),
         "flash1": float(s.attention == "flash1"),
         "bf16_layers_frac": one.bf16_layers_frac,
+        "input_s": one.input_s,
+        "checkpoint_s": one.checkpoint_s,
         "power_ratio": _power_ratio(gpu),
         "generation": _GENERATIONS.get(gpu.architecture, 1),
         "memory_Bps": gpu.memory_Bps,

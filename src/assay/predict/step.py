@@ -81,13 +81,8 @@ class Steps:
         return self.model_flop / self.time_s / self.gpus
 
 
-def step_times(
-    c: Columns, network: Network, physics: Physics, *, input_s: float = 0.0, checkpoint_s: float = 0.0
-) -> Steps:
-    """Step times of every situation in `c`.
-
-    `input_s` is what a step waits for data, `checkpoint_s` a step's share of a blocking checkpoint.
-    """
+def step_times(c: Columns, network: Network, physics: Physics) -> Steps:
+    """Step times of every situation in `c`."""
     shape = np.broadcast_shapes(c.tokens.shape, c.layers.shape)
     one = _one_pass(c, network, physics)
     inner, last = _stage_layers(c)
@@ -98,8 +93,8 @@ def step_times(
     terms["dp_gradients"], terms["dp_weights"] = _exposed_data(c, data, physics, forward_s, backward_s)
     terms["optimizer"] = _optimizer(c, physics)
     terms["step_host"] = c.step_s * physics.step
-    terms["input"] = np.array(input_s)
-    terms["checkpoint"] = np.array(checkpoint_s)
+    terms["input"] = c.input_s
+    terms["checkpoint"] = c.checkpoint_s
     so_far = sum(terms.values(), np.zeros(shape))
     terms["jitter"] = so_far * waiting(c.gpus, physics.jitter_frac)
     terms = {name: np.broadcast_to(terms[name], shape) for name in TERMS}
@@ -173,7 +168,7 @@ def _distinct(c: Columns, network: Network) -> Floats:
 
     Of ep ranks a token meets ep·(1 − (1 − 1/ep)^topk), each expert being as likely as the next.
     """
-    island = network.nodes(c.ep, np.where(c.sp > 0, c.etp, c.tp)) == 1
+    island = network.nodes(c.ep, np.where(c.own_tokens, c.etp, c.tp)) == 1
     met = c.ep * (1 - (1 - 1 / c.ep) ** c.topk) / np.maximum(c.topk, 1)
     return np.where((c.ep_once_a_node > 0) & island & (c.moe_layers > 0), met, 1.0)
 

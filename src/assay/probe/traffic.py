@@ -46,19 +46,29 @@ class Sender:
     reason: str = ""
 
 
-def active_ports(roots: Roots) -> list[Path]:
-    """The folders of RDMA ports that are up; one that is down is no way for anything."""
-    return [
-        port
-        for adapter in entries(roots.sys / "class/infiniband")
-        for port in entries(adapter / "ports")
-        if "ACTIVE" in (read(port / "state").text or "")
-    ]
+def active_ports(roots: Roots, host_sys: Path | None = None) -> list[Path]:
+    """The folders of RDMA ports that are up, of the host where a container shows none.
+
+    A port that is down is no way for anything.
+    """
+    for sys in (roots.sys, host_sys):
+        ports = [
+            port
+            for adapter in (entries(sys / "class/infiniband") if sys else ())
+            for port in entries(adapter / "ports")
+            if "ACTIVE" in (read(port / "state").text or "")
+        ]
+        if ports:
+            return ports
+    return []
 
 
-def senders(roots: Roots) -> tuple[Sender, ...]:
-    """Active RDMA ports, as `mlx5_0/1`, and network devices that stand on no other, without the loopback."""
-    return (*map(_port, active_ports(roots)), *_netdevs(roots))
+def senders(roots: Roots, host_sys: Path | None = None) -> tuple[Sender, ...]:
+    """Active RDMA ports, as `mlx5_0/1`, and network devices that stand on no other, without the loopback.
+
+    `host_sys` is where a container has the host's /sys, which shows counters that its own hides.
+    """
+    return (*(_port(port, host_sys) for port in active_ports(roots, host_sys)), *_netdevs(roots))
 
 
 def sent_between(before: Sequence[Sender], after: Sequence[Sender]) -> tuple[Counted, ...]:
@@ -68,18 +78,26 @@ def sent_between(before: Sequence[Sender], after: Sequence[Sender]) -> tuple[Cou
     return tuple(_between(then.get(key), now.get(key)) for key in dict.fromkeys((*then, *now)))
 
 
-def _port(port: Path) -> Sender:
+def _port(port: Path, host_sys: Path | None) -> Sender:
+    adapter = port.parents[1].name
+    counts = _counts(port)
+    if not counts and host_sys:
+        counts = _counts(host_sys / "class/infiniband" / adapter / "ports" / port.name)
+    interface = next((name for f in entries(port / "gid_attrs/ndevs") if (name := read(f).text)), None)
+    if not counts and interface and (sent := statistics_of(interface).get(_VPORT)) is not None:
+        counts = ((f"ethtool -S {interface}: {_VPORT}", sent),)
+    reason = "" if counts else "the port shows no counter of bytes: hidden in a container, or not kept"
+    return Sender(over="rdma", device=f"{adapter}/{port.name}", counts=counts, reason=reason)
+
+
+def _counts(port: Path) -> tuple[tuple[str, int], ...]:
+    """What a port has sent, in each way in which it counts."""
     counts = [(_WORDS, words)] if (words := _whole(port / _WORDS)) is not None else []
     for files in _BYTES:
         values = [_whole(port / file) for file in files]
         if None not in values:
             counts.append((" + ".join(files), sum(value or 0 for value in values)))
-    interface = next((name for f in entries(port / "gid_attrs/ndevs") if (name := read(f).text)), None)
-    if not counts and interface and (sent := statistics_of(interface).get(_VPORT)) is not None:
-        counts.append((f"ethtool -S {interface}: {_VPORT}", sent))
-    reason = "" if counts else "the port shows no counter of bytes: hidden in a container, or not kept"
-    device = f"{port.parents[1].name}/{port.name}"
-    return Sender(over="rdma", device=device, counts=tuple(counts), reason=reason)
+    return tuple(counts)
 
 
 def _netdevs(roots: Roots) -> list[Sender]:

@@ -9,6 +9,7 @@ from assay.catalog.messages import Texts
 from assay.domain.cluster import Cluster
 from assay.domain.message import Message
 from assay.predict.explain import MEMORY, STEP, Reason
+from assay.predict.explain_inputs import memory_inputs, step_inputs
 from assay.predict.inputs import Input
 from assay.predict.prediction import Prediction, ScalingPoint
 from assay.predict.sensitivity import Effect
@@ -17,7 +18,7 @@ from assay.report import charts
 from assay.report.charts import Words
 from assay.report.page import LANG, embedded, page_environment
 from assay.report.prediction_charts import Bar, Span, bars, timeline
-from assay.units import show, show_bytes
+from assay.units import show, show_capacity, show_GB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class Term:
     amount: str
     share: str
     formula: str
+    inputs: str
     source: str
 
 
@@ -63,8 +65,8 @@ def render_prediction(data: PredictionData, texts: Texts, *, answer_json: str | 
         days=p.days(data.tokens) if data.tokens else None,
         steps=_steps(p, texts),
         memory=_memory(p, texts),
-        total=show_bytes(p.total_bytes),
-        capacity=show_bytes(p.capacity_bytes),
+        total=show_GB(p.total_bytes),
+        capacity=show_capacity(p.capacity_bytes),
         largest=texts.label(f"memory.{max(p.memory_bytes.items(), key=lambda item: item[1])[0]}"),
         breakdown=breakdown_bars(p.breakdown_s, texts, prefix="step."),
         memory_bars=_memory_bars(p, texts),
@@ -78,29 +80,39 @@ def render_prediction(data: PredictionData, texts: Texts, *, answer_json: str | 
 
 def _steps(p: Prediction, texts: Texts) -> list[Term]:
     ranked = sorted(p.breakdown_s.items(), key=lambda item: -item[1])
-    whole = p.step_time_s.value
+    whole, inputs = p.step_time_s.value, step_inputs(p)
     return [
-        _term(texts, "step", name, show(seconds, "s"), f"{seconds / whole:.1%}", STEP.get(name))
+        _term(texts, "step", name, show(seconds, "s"), f"{seconds / whole:.1%}", STEP[name], inputs[name])
         for name, seconds in ranked
         if seconds > 0
     ]
 
 
 def _memory(p: Prediction, texts: Texts) -> list[Term]:
+    inputs = memory_inputs(p)
     return [
-        _term(texts, "memory", name, show_bytes(size), f"{size / p.capacity_bytes:.1%}", MEMORY.get(name))
+        _term(
+            texts,
+            "memory",
+            name,
+            show_GB(size),
+            f"{size / p.capacity_bytes:.1%}",
+            MEMORY[name],
+            inputs[name],
+        )
         for name, size in p.memory_bytes.items()
         if size > 0
     ]
 
 
-def _term(texts: Texts, kind: str, name: str, amount: str, share: str, reason: Reason | None) -> Term:
+def _term(texts: Texts, kind: str, name: str, amount: str, share: str, reason: Reason, inputs: str) -> Term:
     return Term(
         name=texts.label(f"{kind}.{name}"),
         amount=amount,
         share=share,
-        formula="" if reason is None else texts.label(reason.formula),
-        source="" if reason is None else texts.label(reason.source),
+        formula=texts.label(reason.formula),
+        inputs=inputs,
+        source=texts.label(reason.source),
     )
 
 
@@ -126,7 +138,7 @@ def breakdown_bars(terms_s: Mapping[str, float], texts: Texts, *, prefix: str = 
 
 def _memory_bars(p: Prediction, texts: Texts) -> str:
     every = [
-        Bar(label=texts.label(f"memory.{name}"), value=size, text=show_bytes(size))
+        Bar(label=texts.label(f"memory.{name}"), value=size, text=show_GB(size))
         for name, size in p.memory_bytes.items()
         if size > 0
     ]
@@ -134,7 +146,7 @@ def _memory_bars(p: Prediction, texts: Texts) -> str:
         Bar(
             label=texts.label("prediction.total"),
             value=p.total_bytes,
-            text=show_bytes(p.total_bytes),
+            text=show_GB(p.total_bytes),
             total=True,
         )
     )

@@ -92,12 +92,13 @@ def _view(one: Attested, texts: Texts) -> TransportView:
     for name, each in told:
         if each.value is None:
             reasons[each.reason or ""].append(name)
+    group = "" if one.ranks is None else f" · ranks {one.ranks}"
     size = "" if one.bytes is None else f" · {show(one.bytes, 'B')}"
     return TransportView(
         id=one.id,
         anchor=f"transport-{one.id.replace('/', '-')}",
         standing=one.standing,
-        title=one.benchmark + (f" · {texts.word(one.op)}{size}" if one.op else ""),
+        title=one.benchmark + (f" · {texts.word(one.op)}{size}" if one.op else group),
         word=texts.label(f"standing.{one.standing.value}"),
         known=tuple((name, each.value, each.source) for name, each in told if each.value is not None),
         unknown=tuple((", ".join(names), reason) for reason, names in reasons.items()),

@@ -26,7 +26,8 @@ from assay.errors import AssayError, InputError, RunError, did_you_mean, unknown
 from assay.store.figures import DEVICES
 from assay.store.invented import Array, Layout, Noise, Series, all_series
 from assay.store.plant import Plant, plant_in_facts, plant_in_series, refuse_unplanted
-from assay.store.run import Manifest, create_run, line_file, sample_file, seal
+from assay.store.run import Manifest, create_run, line_file, sample_file
+from assay.store.seal import seal
 from assay.units import parse
 
 _START_S = 1_796_000_000.0

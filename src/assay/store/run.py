@@ -1,8 +1,7 @@
-"""The run folder: made once, appended to, opened whole or with its cut-off lines counted, then sealed."""
+"""The run folder: made once, appended to, and opened whole or with its cut-off lines counted."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -22,9 +21,7 @@ from assay.domain.reading import Reading, SampleRef
 from assay.errors import InputError, RunError
 
 MANIFEST = "run.json"
-HASHES = "hashes.json"
 _RANK_FILE = re.compile(r"rank-(\d+)\.jsonl")
-_SEALED = (MANIFEST, "*.jsonl", "samples/*.f64", "torn/*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,48 +262,6 @@ def samples(run: Run, ref: SampleRef) -> NDArray[np.float64]:
     return values.astype(np.float64, copy=False)
 
 
-def seal(path: str | os.PathLike[str]) -> str:
-    """Write `hashes.json`, and return the run's hash: SHA-256 over the lines 'hash  name' of its files."""
-    folder = Path(path)
-    files = _hashes(folder)
-    whole = _whole(files)
-    content = {"schema_version": SCHEMA_VERSION, "files": files, "run": whole}
-    beside = folder / f"{HASHES}.new"
-    try:
-        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        os.replace(beside, folder / HASHES)
-    except OSError as fault:
-        raise RunError(f"cannot write {folder / HASHES}: {fault.strerror}") from None
-    return whole
-
-
-def check_seal(path: str | os.PathLike[str]) -> str:
-    """The run's hash, if every file still is as it was sealed; `RunError` that names what is not."""
-    folder = Path(path)
-    file = folder / HASHES
-    try:
-        data = read_object(file.read_text(encoding="utf-8"))
-        stated = data.get("files")
-        whole = text_at(data, "run")
-    except FileNotFoundError:
-        raise RunError(
-            f"{folder} is not sealed: it has no {HASHES}, so the run did not end",
-            fix=f"finish it with: assay qualify --resume {folder}",
-        ) from None
-    except (OSError, UnicodeDecodeError, InputError) as fault:
-        raise RunError(f"cannot read the hashes: {fault}", where=str(file)) from None
-    if not isinstance(stated, dict):
-        raise RunError("'files' is missing", where=str(file))
-    found = _hashes(folder)
-    unlike = [name for name in sorted(stated.keys() | found.keys()) if stated.get(name) != found.get(name)]
-    if unlike:
-        told = ", ".join(f"{name} {_change(name in stated, name in found)}" for name in unlike)
-        raise RunError(f"the run is not as it was sealed: {told}", where=str(file))
-    if _whole(found) != whole:
-        raise RunError("the hash of the run does not follow from those of its files", where=str(file))
-    return whole
-
-
 def _taken(folder: Path) -> RunError:
     if (folder / MANIFEST).exists():
         return RunError(
@@ -405,28 +360,3 @@ def _require_own(header: Header, file: Path, manifest: Manifest) -> None:
             where=f"{file}:1",
             fix="put each file back under its own name",
         )
-
-
-def _hashes(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file that a seal covers, by name, sorted."""
-    names = sorted({f.relative_to(folder).as_posix() for form in _SEALED for f in folder.glob(form)})
-    hashes: dict[str, str] = {}
-    for name in names:
-        try:
-            with open(folder / name, "rb") as file:
-                hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
-        except OSError as fault:
-            raise RunError(f"cannot read: {fault.strerror}", where=str(folder / name)) from None
-    return hashes
-
-
-def _whole(files: dict[str, str]) -> str:
-    return hashlib.sha256(
-        "".join(f"{digest}  {name}\n" for name, digest in files.items()).encode()
-    ).hexdigest()
-
-
-def _change(was: bool, is_there: bool) -> str:
-    if was and is_there:
-        return "was changed"
-    return "is gone" if was else "was added"

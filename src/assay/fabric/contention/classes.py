@@ -33,11 +33,6 @@ class Shares:
     rate_Bps: Floats
 
     @property
-    def total_Bps(self) -> float:
-        """All flows together."""
-        return float((self.rate_Bps * self.flows).sum())
-
-    @property
     def slowest_Bps(self) -> float:
         """The share of the slowest flow, which a collective waits for."""
         return float(self.rate_Bps.min(initial=np.inf))

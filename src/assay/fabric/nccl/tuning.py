@@ -215,6 +215,13 @@ def hop_us(algorithm: str, protocol: str, link: str, version: tuple[int, int] = 
     return _of(_LATENCIES, version).step[link][algorithm][PROTOCOLS.index(protocol)]
 
 
+def ll_part(op: str, leaves_node: bool, version: tuple[int, int]) -> float:
+    """What LL gets of a ring's bandwidth."""
+    if version >= (2, 21):
+        return 1 / 2
+    return 1 / 4 if leaves_node or op in ("all_reduce", "reduce") else 1 / 3
+
+
 def _of(table: Mapping[tuple[int, int], _T], version: tuple[int, int]) -> _T:
     """The entry of the newest version that is not newer; of the oldest for what is older still."""
     return table[max((known for known in table if known <= version), default=min(table))]
@@ -359,7 +366,8 @@ class _Model:
         if self.situation.version < (2, 18) and gen == 1:
             bus = np.minimum(bus, _AMPERE_MOST)
         if a == "RING" and p == 0:
-            bus = np.minimum(row, bus * self._ll_part())
+            parts = [ll_part(self.op, leaves, self.situation.version) for leaves in (False, True)]
+            bus = np.minimum(row, bus * np.where(self.nodes > 1, parts[1], parts[0]))
         elif a == "RING" and p == 1:
             alone = self.situation.version < (2, 23) and self.situation.per_node < 2
             bus = np.minimum(bus * (0.7 if alone else 0.92), g.channels * self.by_nodes(era.ring_ll128[gen]))
@@ -371,12 +379,6 @@ class _Model:
             share = self.situation.per_node / g.channels
             bus = bus / (share - (share - 1) / 2) * (0.85 if self.situation.capability >= 90 else 1.0)
         return bus * self._algorithm_share(era)
-
-    def _ll_part(self) -> Floats:
-        """What LL gets of a ring's bandwidth."""
-        if self.situation.version >= (2, 21):
-            return np.full_like(self.nodes, 0.5)
-        return np.where((self.nodes > 1) | (self.op in ("all_reduce", "reduce")), 1 / 4, 1 / 3)
 
     def _nvls_channel(self, era: _Era) -> Floats:
         g, n, ppn = self.graph, self.nodes, self.situation.per_node

@@ -45,11 +45,13 @@ def layout_object(layout: Layout) -> dict[str, object]:
 
 def layout_words(layout: Layout, *, short: bool = False) -> str:
     """A layout in a few words, as `--layout` takes it; `short` leaves out what is 1 or the default."""
-    numbers = [(name, getattr(layout, name)) for name in ("tp", "pp", "vpp", "cp", "ep", "dp")]
+    numbers = [(name, getattr(layout, name)) for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "dp")]
     words = [f"{name}={value}" for name, value in numbers if value > 1 or name in ("tp", "pp", "dp")]
     words.append(f"mbs={layout.micro_batch}")
     if not short or layout.sharding != "zero1":
         words.append(layout.sharding if short else f"sharding={layout.sharding}")
+    if layout.shard_ranks:
+        words.append(f"shard_ranks={layout.shard_ranks}")
     if layout.recompute != "none":
         words.append(f"recompute={layout.recompute}")
     if layout.schedule == "zero-bubble":
