@@ -490,6 +490,23 @@ DATASHEET_FITS: dict[str, GemmFit] = {
         cast_bytes=4.07,
         cast_row_s=6.01e-11,
     ),
+    "nvfp4": GemmFit(
+        tiles="rows-128",
+        rate_frac=0.67,
+        small_tile_loss=0.488,
+        ramp_k=1.0,
+        launch_s=9.68e-06,
+        wave_s=1.51e-06,
+        split_s=0.0,
+        stream_frac=0.874,
+        memory_frac=1.0,
+        join=7.99,
+        throttle=0.0001,
+        l2_ratio=3.35,
+        l2_bytes=17400000.0,
+        cast_bytes=6.19,
+        cast_row_s=1e-11,
+    ),
 }
 
 #: Median and 90th percentile of the absolute error where another device of the architecture has a table.
@@ -500,7 +517,7 @@ SIBLING_ERROR = (0.1, 0.25)
 DATASHEET_ERRORS: dict[str, tuple[float, float]] = {
     "bf16": (0.205, 0.342),
     "fp8": (0.237, 0.503),
-    "fp8-block": (0.312, 0.566),
+    "fp8-block": (0.312, 0.583),
     "nvfp4": (0.43, 0.75),
     "int8": (0.2, 0.5),
     "int8-weights": (0.2, 0.5),
