@@ -24,7 +24,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.037,
         l2_ratio=5.84,
         l2_bytes=1000000.0,
-        unpaired=1.15,
     ),
     ("ampere", "int8"): GemmFit(
         tiles="library",
@@ -40,7 +39,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.0001,
         l2_ratio=2.79,
         l2_bytes=1000000.0,
-        unpaired=2.9,
     ),
     ("ampere", "int8-weights"): GemmFit(
         tiles="library",
@@ -56,7 +54,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.0001,
         l2_ratio=20.0,
         l2_bytes=299000000.0,
-        unpaired=2.0,
     ),
     ("ampere", "int4-weights"): GemmFit(
         tiles="library",
@@ -87,7 +84,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.0624,
         l2_ratio=6.26,
         l2_bytes=1000000.0,
-        unpaired=1.03,
     ),
     ("hopper", "fp8"): GemmFit(
         tiles="library",
@@ -103,7 +99,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.000101,
         l2_ratio=5.8,
         l2_bytes=17600000.0,
-        unpaired=1.07,
         cast_bytes=8.47,
         cast_row_s=3.45e-10,
     ),
@@ -139,7 +134,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.0998,
         l2_ratio=5.2,
         l2_bytes=1000000.0,
-        unpaired=1.06,
     ),
     ("blackwell", "fp8"): GemmFit(
         tiles="library",
@@ -206,7 +200,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.0762,
         l2_ratio=5.12,
         l2_bytes=1000000.0,
-        unpaired=1.06,
     ),
     ("blackwell-ultra", "fp8"): GemmFit(
         tiles="library",
@@ -222,7 +215,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.0514,
         l2_ratio=5.72,
         l2_bytes=1000000.0,
-        unpaired=1.05,
         cast_bytes=6.19,
         cast_row_s=1e-11,
     ),
@@ -274,7 +266,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.174,
         l2_ratio=19.7,
         l2_bytes=87100000.0,
-        unpaired=4.0,
     ),
     ("ada", "fp8"): GemmFit(
         tiles="library",
@@ -290,7 +281,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.0731,
         l2_ratio=18.3,
         l2_bytes=128000000.0,
-        unpaired=4.0,
         cast_bytes=4.48,
         cast_row_s=5.57e-10,
     ),
@@ -308,7 +298,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.367,
         l2_ratio=4.52,
         l2_bytes=161000000.0,
-        unpaired=1.01,
         cast_bytes=4.26,
         cast_row_s=1e-11,
     ),
@@ -326,7 +315,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.0145,
         l2_ratio=17.3,
         l2_bytes=1000000.0,
-        unpaired=4.0,
     ),
     ("blackwell-rtx", "fp8"): GemmFit(
         tiles="library",
@@ -342,7 +330,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.0001,
         l2_ratio=5.19,
         l2_bytes=188000000.0,
-        unpaired=1.24,
         cast_bytes=4.78,
         cast_row_s=4.7e-10,
     ),
@@ -360,7 +347,6 @@ GEMM_FITS: dict[tuple[str, str], GemmFit] = {
         throttle=0.0001,
         l2_ratio=4.34,
         l2_bytes=138000000.0,
-        unpaired=1.02,
         cast_bytes=2.68,
         cast_row_s=2.06e-08,
     ),
@@ -401,7 +387,7 @@ DEVICE_RATIO: dict[tuple[str, str], float] = {
 #: (device, dtype) → median and 90th percentile of the absolute relative error of the fit.
 GEMM_ERRORS: dict[tuple[str, str], tuple[float, float]] = {
     ("a100-sxm-80gb", "bf16"): (0.039, 0.143),
-    ("a100-sxm-80gb", "int8"): (0.043, 0.124),
+    ("a100-sxm-80gb", "int8"): (0.043, 0.133),
     ("a100-sxm-80gb", "int8-weights"): (0.032, 0.138),
     ("a100-sxm-80gb", "int4-weights"): (0.031, 0.124),
     ("h100-sxm", "bf16"): (0.039, 0.102),
@@ -469,7 +455,6 @@ DATASHEET_FITS: dict[str, GemmFit] = {
         throttle=0.0389,
         l2_ratio=5.93,
         l2_bytes=36800000.0,
-        unpaired=1.08,
     ),
     "fp8": GemmFit(
         tiles="library",
@@ -485,7 +470,6 @@ DATASHEET_FITS: dict[str, GemmFit] = {
         throttle=0.00814,
         l2_ratio=20.0,
         l2_bytes=30000000.0,
-        unpaired=1.01,
         cast_bytes=8.27,
         cast_row_s=4.68e-10,
     ),
@@ -503,9 +487,25 @@ DATASHEET_FITS: dict[str, GemmFit] = {
         throttle=0.396,
         l2_ratio=3.43,
         l2_bytes=3260000.0,
-        unpaired=1.0,
         cast_bytes=4.07,
         cast_row_s=6.01e-11,
+    ),
+    "nvfp4": GemmFit(
+        tiles="rows-128",
+        rate_frac=0.67,
+        small_tile_loss=0.488,
+        ramp_k=1.0,
+        launch_s=9.68e-06,
+        wave_s=1.51e-06,
+        split_s=0.0,
+        stream_frac=0.874,
+        memory_frac=1.0,
+        join=7.99,
+        throttle=0.0001,
+        l2_ratio=3.35,
+        l2_bytes=17400000.0,
+        cast_bytes=6.19,
+        cast_row_s=1e-11,
     ),
 }
 
@@ -517,7 +517,7 @@ SIBLING_ERROR = (0.1, 0.25)
 DATASHEET_ERRORS: dict[str, tuple[float, float]] = {
     "bf16": (0.205, 0.342),
     "fp8": (0.237, 0.503),
-    "fp8-block": (0.312, 0.566),
+    "fp8-block": (0.312, 0.583),
     "nvfp4": (0.43, 0.75),
     "int8": (0.2, 0.5),
     "int8-weights": (0.2, 0.5),

@@ -95,13 +95,18 @@ def fit_products(
 
 def _fit(tables: Sequence[Products], dtype: str, tiles: str, *, free: int) -> Fitted:
     """The better of two descents: from the datasheet's neutral values, and from the middle of every range."""
-    names = [name for name in RANGES if dtype in CAST_DTYPES or not name.startswith("cast")]
+    names = [
+        name
+        for name in RANGES
+        if (dtype in CAST_DTYPES or not name.startswith("cast"))
+        and (name != "unpaired" or tiles != "library")
+    ]
     low, high = np.log(np.array([RANGES[name] for name in names])).T
 
     def at(z: Floats) -> Fitted:
         values = np.exp(low + (high - low) / (1 + np.exp(-z[: len(names)])))
         some = dict(zip(names, map(float, values), strict=True))
-        none = {name: 0.0 for name in RANGES if name not in some}
+        none = {name: 1.0 if name == "unpaired" else 0.0 for name in RANGES if name not in some}
         fit = GemmFit(tiles=tiles, **(none | some))
         speeds = (1.0, *np.exp(z[len(names) :]), *np.ones(len(tables) - 1 - free))
         errors = tuple(errors_of(fit, t, dtype, float(s)) for t, s in zip(tables, speeds, strict=True))

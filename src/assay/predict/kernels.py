@@ -215,6 +215,7 @@ def _tiled_time_s(rates: GemmRates, m: Floats, n: Floats, k: Floats, l2_Bps: Flo
     """Seconds that the units and the L2 take, cut in the fastest way of the device's family of tiles."""
     core = np.full(np.broadcast_shapes(m.shape, n.shape, k.shape, rates.sm_count.shape), np.inf)
     per_flop = rates.sm_count / (rates.peak_flop_per_s * rates.rate_frac)
+    results = m * n
     largest = (rates.tiles[:, :, 0] * rates.tiles[:, :, 1]).max(axis=1)
     for rows, columns, split in rates.tiles.transpose(1, 2, 0):
         area = rows * columns
@@ -227,12 +228,13 @@ def _tiled_time_s(rates: GemmRates, m: Floats, n: Floats, k: Floats, l2_Bps: Flo
         time = waves * (column_s * (k / split + rates.ramp_k) + rates.wave_s)
         if np.any(split > 1):
             parts = np.where(split > 1, split, 0.0)
-            time = time + m * n * (8 * parts / l2_Bps) + np.where(split > 1, rates.split_s, 0.0)
+            time += results * (8 * parts / l2_Bps) + np.where(split > 1, rates.split_s, 0.0)
         # Every SM has its share of the L2's rate, so that a wave loads as long however few tiles it holds.
         loaded = (rows * rates.left_bytes + columns * rates.right_bytes) * rates.sm_count / split
         moved = waves * k * (loaded / l2_Bps)
         if np.any(rates.unpaired > 1):
-            moved = moved * np.where(tile_rows % 2 == 1, rates.unpaired, 1.0)
+            half = tile_rows * 0.5
+            moved = moved * np.where(half > np.floor(half), rates.unpaired, 1.0)
         np.minimum(core, np.maximum(time, moved), out=core)
     return core
 
