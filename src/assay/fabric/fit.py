@@ -197,7 +197,7 @@ def _solve(rows: Floats, weight: Floats, names: Sequence[str]) -> Floats:
 def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> tuple[Floats, Floats, Floats]:
     """Rows that draw members to their family and families to their prior, what they want, and how firmly.
 
-    The unit of a deviation is the geometric mean of both, so that half as much is as far off as twice as much.
+    The unit of a deviation is the geometric mean of both: half as much is as far off as twice as much.
     A part that nothing hides has a unit of its own, the whole.
     """
     index = {name: at for at, name in enumerate(names)}
