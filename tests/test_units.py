@@ -107,3 +107,20 @@ def test_what_is_printed_is_read_back(value, unit):
 )
 def test_the_unit_of_a_name(name, unit):
     assert units.unit_of_name(name) == unit
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("400 Gb", "'GB' or 'Gbit'"),
+        ("400 GBps", "'GB/s' or 'Gbit/s'"),
+        ("50 gB/s", "'GB/s' or 'Gbit/s'"),
+        ("16 mib", "'MiB' or 'Mibit'"),
+        ("400 Gbits/s", "write 'Gbit/s'"),
+        ("5 kbytes", "write 'kB'"),
+    ],
+)
+def test_bits_and_bytes_are_never_guessed(text, fix):
+    with pytest.raises(UnitError) as caught:
+        units.parse(text)
+    assert fix in str(caught.value)

@@ -103,6 +103,8 @@ def _table() -> dict[str, tuple[float, str]]:
 
 
 _UNITS = _table()
+#: A prefix and bits or bytes, in size or a second, however they are written.
+_SIZE = re.compile(r"(|[kmgtp]i?)(b|bit|byte)s?(/s|/sec|ps)?", re.IGNORECASE)
 _NUMBER_UNIT = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S*)\s*")
 
 
@@ -163,14 +165,16 @@ def parse_bytes(text: str | int, *, where: str | None = None) -> int:
 
 
 def _suggest(name: str) -> str:
-    folded = [u for u in _UNITS if u.lower() == name.lower()]
-    if len(folded) > 1:
-        return (
-            f"{name!r} could be "
-            + " or ".join(repr(u) for u in folded)
-            + ": bits (b) and bytes (B) differ by 8"
-        )
-    return did_you_mean(name, folded or _UNITS)
+    """The unit that was meant; both where it may be bits or bytes, which nobody should guess."""
+    size = _SIZE.fullmatch(name)
+    if size is None:
+        return did_you_mean(name, [unit for unit in _UNITS if unit.lower() == name.lower()] or _UNITS)
+    prefix = size[1].capitalize() if size[1].lower() != "k" else "k"
+    kinds = {"bit": ("bit",), "byte": ("B",)}.get(size[2].lower(), ("B", "bit"))
+    meant = [f"{prefix}{kind}{'/s' if size[3] else ''}" for kind in kinds]
+    if len(meant) == 1:
+        return f"write {meant[0]!r}"
+    return f"{name!r} could be {meant[0]!r} or {meant[1]!r}: bytes (B) and bits differ by 8"
 
 
 def _example(unit: str | None) -> str:

@@ -233,7 +233,7 @@ def test_jobs_have_phases_scaling_and_published_figures():
     assert one["published"][0]["source"]
     assert [p["nodes"] for p in one["scaling"]["strong"]] == [1, 2, 4]
     text = run("--cluster", "dgx-h100", "--nodes", 4, "--workload", "volume", "--fail", "rail:1").output
-    assert "published:" in text
+    assert "Published runs" in text
     assert "what is wrong: rail:1" in text
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,81 @@ from typing import Any
 from cluster import Cluster
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+def wait_for(file: Path, text: str, why: Callable[[], str] = str, *, within_s: float = 120.0) -> None:
+    """Until `file` holds `text`; `why` tells what was printed where it never does."""
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        if file.exists() and text in file.read_text():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{text!r} did not come into {file}; {why()}")
+
+
+@dataclass
+class HostsJob:
+    """One command that measures the hosts of a file, as over ssh; `ssh` replaces what enters a host."""
+
+    cluster: Cluster
+    folder: Path
+    process: subprocess.Popen[str] | None = None
+
+    @property
+    def run(self) -> Path:
+        """The run folder, which all hosts see."""
+        return self.folder / "run"
+
+    def start(
+        self,
+        *words: object,
+        hosts: Sequence[str] | None = None,
+        leaves: Mapping[str, str] | None = None,
+        ssh: str | None = None,
+        resume: bool = False,
+    ) -> None:
+        """Begin a run, or resume it, on these hosts (None: all), each with its leaf where that is told."""
+        file = self.folder / "hosts"
+        listed = self.cluster.names if hosts is None else hosts
+        lines = [f"{host} {self.cluster.address(host)} {(leaves or {}).get(host, '')}\n" for host in listed]
+        file.write_text("".join(lines))
+        how = ["--resume", self.run] if resume else ["--out", self.run, "--suite", "quick"]
+        command = [sys.executable, "-m", "assay", "qualify", "--json", "--hosts", file, *how, *words]
+        with (self.folder / "out").open("w") as out, (self.folder / "err").open("w") as err:
+            self.process = subprocess.Popen(
+                list(map(str, [*command, "--ranks", 1, "--ssh", ssh or self.cluster.ssh])),
+                text=True,
+                env={**os.environ, "PYTHONPATH": str(SOURCE)},
+                stdout=out,
+                stderr=err,
+            )
+
+    def measure(self, *words: object, **how: Any) -> dict[str, Any]:
+        """Start it, wait for its end, and give what it printed."""
+        self.start(*words, **how)
+        self.wait()
+        text = (self.folder / "out").read_text()
+        assert text, self.errors()
+        return json.loads(text)
+
+    def wait(self, *, within_s: float = 240.0) -> int:
+        """The exit code."""
+        assert self.process is not None
+        return self.process.wait(timeout=within_s)
+
+    def wait_for(self, text: str, rank: int) -> None:
+        """Until what a rank has written holds `text`."""
+        wait_for(self.run / f"rank-{rank:04d}.jsonl", text, self.errors)
+
+    def kill(self) -> None:
+        """As if the machine that gave the command were gone; the hosts' agents notice and end."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def errors(self) -> str:
+        """What it printed on stderr."""
+        return (self.folder / "err").read_text()
 
 
 @dataclass
@@ -64,13 +140,7 @@ class Job:
 
     def wait_for(self, text: str, rank: int, *, within_s: float = 120.0) -> None:
         """Until what that rank itself has written holds `text`."""
-        file = self.run_of(rank) / f"rank-{rank:04d}.jsonl"
-        end = time.monotonic() + within_s
-        while time.monotonic() < end:
-            if file.exists() and text in file.read_text():
-                return
-            time.sleep(0.05)
-        raise AssertionError(f"{text!r} did not come; {self.errors()}")
+        wait_for(self.run_of(rank) / f"rank-{rank:04d}.jsonl", text, self.errors, within_s=within_s)
 
     @property
     def answer(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "testbed"))
 
 from cluster_fixtures import namespace_cluster, standing_cluster
-from cluster_job import Job
+from cluster_job import HostsJob, Job
 
 from cluster import Cluster
 
@@ -26,6 +26,14 @@ def job(namespace_cluster: Cluster, tmp_path: Path) -> Iterator[Job]:
     started = Job(namespace_cluster, tmp_path)
     yield started
     started.stop()
+
+
+@pytest.fixture
+def hosts_job(namespace_cluster: Cluster, tmp_path: Path) -> Iterator[HostsJob]:
+    started = HostsJob(namespace_cluster, tmp_path)
+    yield started
+    if started.process and started.process.poll() is None:
+        started.kill()
 
 
 @pytest.fixture

@@ -32,10 +32,13 @@ def qualify(job):
 def test_nothing_is_named_on_a_clean_cluster(qualify):
     answer = qualify("--suite", "quick", "--only", "pairs", "--json")
     assert findings(answer, *LINKS) == []
-    counted = [r for r in answer["readings"] if r["quantity"] == "network.counted_share"]
-    shares = {r["subject"]: r["value"] for r in counted if r["recipe"]["over"] == "netdev"}
-    assert set(shares) == {"node:h0", "node:h1", "node:h2", "node:h3"}
-    assert all(1 <= share < 1.1 for share in shares.values())
+    (attested,) = [one for one in answer["attestations"] if one["benchmark"] == "pairs"]
+    assert set(attested["standings"]) == {"attested"}
+    ways = {way["over"]: way for way in attested["ways"]}
+    assert 1 <= ways["netdev"]["share_frac"] < 1.1
+    assert ways["rdma"]["reason"] == "the node has no active RDMA port"
+    links = [r for r in answer["readings"] if r["quantity"] == "peer.bandwidth"]
+    assert {r["attestation"] for r in links} == {"pairs"}
 
 
 def test_one_host_behind_half_a_millisecond_and_a_pair_of_others_at_500_Mbps(

@@ -8,11 +8,10 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from cluster_job import SOURCE, clocks, findings
+from cluster_job import SOURCE, clocks, findings, wait_for
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 QUICK = ("-m", "assay", "qualify", "--suite", "quick", "--restarts", "2", "--only", "clock", "--json")
@@ -41,15 +40,6 @@ def process_of(parent: int, rank: int) -> int:
         if f"RANK={rank}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
             return int(child)
     raise AssertionError(f"torchrun has no rank {rank}")
-
-
-def wait_for(file: Path, text: str, *, within_s: float = 120.0) -> None:
-    end = time.monotonic() + within_s
-    while time.monotonic() < end:
-        if file.exists() and text in file.read_text():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{text!r} did not come into {file}")
 
 
 @pytest.mark.cluster

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from assay.domain.attestation import TOLD, WAYS, Attestation, Calls, Counted, Told
 from assay.domain.event import Event
 from assay.domain.fact import Fact
 from assay.domain.reading import Origin, Reading, SampleRef
@@ -89,3 +90,41 @@ def _values(draw: st.DrawFn) -> tuple[float | str | None, str, str | None]:
     if kind == "text":
         return draw(words), "text", None
     return None, draw(base_units), draw(some_words)
+
+
+_told = st.one_of(
+    st.builds(Told, value=words, source=words), st.builds(Told, value=st.none(), reason=some_words)
+)
+_counts = st.integers(1, 64)
+
+
+@st.composite
+def _calls(draw: st.DrawFn) -> Calls:
+    ranks = draw(_counts)
+    return Calls(
+        op=draw(names),
+        bytes=draw(st.integers(0, 10**12)),
+        ranks=ranks,
+        nodes=draw(st.integers(1, ranks)),
+        here=draw(st.integers(1, ranks)),
+        count=draw(_counts),
+    )
+
+
+_counted = st.one_of(
+    st.builds(Counted, over=st.sampled_from(WAYS), device=names, bytes=st.floats(0, 1e18), source=words),
+    st.builds(Counted, over=st.sampled_from(WAYS), device=names, bytes=st.none(), reason=some_words),
+)
+attestations = st.builds(
+    Attestation,
+    benchmark=names,
+    replicate=st.integers(0, 99),
+    rank=st.integers(0, 9999),
+    host=names,
+    transport=names,
+    **dict.fromkeys(TOLD, _told),
+    calls=st.lists(_calls(), max_size=3).map(tuple),
+    counted=st.lists(_counted, max_size=3).map(tuple),
+    rails=st.dictionaries(names, st.integers(0, 64), max_size=3).map(lambda d: tuple(d.items())),
+    source=some_words,
+)

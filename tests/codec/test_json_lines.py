@@ -2,9 +2,10 @@ import json
 
 import pytest
 from hypothesis import given
-from record_strategies import events, facts, readings
+from record_strategies import attestations, events, facts, readings
 
 from assay.codec.lines import Header, LineDecoder, LineRecord, encode, to_line, to_text
+from assay.domain.attestation import TOLD, Attestation
 from assay.domain.event import Event
 from assay.domain.fact import Fact
 from assay.domain.reading import Origin, Reading
@@ -34,6 +35,33 @@ def decoded(line: str | dict[str, object]) -> LineRecord:
 @given(readings())
 def test_a_reading_is_read_as_it_was_written(reading: Reading) -> None:
     assert decoded(to_line(reading)) == reading
+
+
+@given(attestations)
+def test_an_attestation_is_read_as_it_was_written(attestation: Attestation) -> None:
+    assert decoded(to_line(attestation)) == attestation
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"told": {}}, "'library' is null, but an object is wanted"),
+        ({"calls": [{"op": "send"}]}, "'bytes' is missing"),
+        ({"counted": [{"over": "air", "device": "x", "bytes": 1}]}, "bytes counted over 'air'"),
+        ({"counted": [{"over": "rdma", "device": "x", "bytes": None}]}, "x counted None bytes"),
+        ({"railes": {}}, "unknown key 'railes' in an attestation"),
+        ({"calls": {}}, "'calls' is an object, but a list of objects is wanted"),
+    ],
+)
+def test_a_spoiled_attestation_is_refused_with_its_place(change: dict[str, object], what: str) -> None:
+    told = {key: {"value": "x"} for key in TOLD}
+    line = {"type": "attestation", "benchmark": "pairs", "replicate": 0, "rank": 0, "host": "h0"}
+    whole = line | {"transport": "nccl", "told": told, "calls": [], "counted": [], "rails": {}}
+    assert isinstance(decoded(whole), Attestation)
+    with pytest.raises(InputError) as raised:
+        decoded(whole | change)
+    assert what in raised.value.what
+    assert raised.value.where == "r.jsonl:7"
 
 
 @given(facts())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+import statistics
 
 import pytest
 from hypothesis import given, settings
@@ -49,6 +51,36 @@ def test_groups_of_a_round_are_disjoint() -> None:
         assert sum(map(len, search.tests)) == len(frozenset().union(*search.tests))
         search.report({group: bool(group & {"n7", "n93"}) for group in search.tests})
     assert search.faults.nodes == ("n7", "n93")
+
+
+def test_five_bad_of_232_take_fewer_tests_than_the_55_of_a_public_suite() -> None:
+    draws = [random.Random(seed).sample(nodes(232), 5) for seed in range(60)]
+    found = [simulate(nodes(232), bad) for bad in draws]
+    assert [set(one.faults.nodes) for one in found] == [set(bad) for bad in draws]
+    assert statistics.mean(one.tests_run for one in found) < 50
+    assert statistics.mean(one.rounds for one in found) < 3 * math.log2(232)
+
+
+def test_wrong_outcomes_cost_tests_and_seldom_the_answer() -> None:
+    """One outcome in a hundred is the opposite: no good node is named, and nearly every bad one is."""
+    missed = 0
+    for seed in range(100):
+        draw = random.Random(seed)
+        bad = set(draw.sample(nodes(232), 3))
+        found = simulate(nodes(232), bad, is_wrong=lambda draw=draw: draw.random() < 0.01)
+        assert set(found.faults.nodes) <= bad
+        assert found.faults.pairs == ()
+        missed += set(found.faults.nodes) != bad
+    assert missed <= 3
+
+
+def test_a_group_that_is_slow_without_a_bad_node_or_pair_is_left_unresolved() -> None:
+    """Three that are slow only together: a switch above them, say."""
+    search, three = GroupSearch(nodes(40)), {"n3", "n17", "n31"}
+    while not search.done:
+        search.report({group: three <= group for group in search.tests})
+    assert (search.faults.nodes, search.faults.pairs) == ((), ())
+    assert set(search.faults.unresolved) >= three
 
 
 def test_where_no_node_can_be_shown_to_be_good_nobody_is_blamed() -> None:

@@ -105,6 +105,33 @@ def test_siblings_of_several_recipes_are_judged_recipe_by_recipe():
     assert found == {(inside, Verdict.FAIL), (between, Verdict.PASS)}
 
 
+def test_what_must_hold_of_the_worst_holds_of_every_recipe():
+    efficiency = "training.scaling_efficiency"
+    readings = [
+        r
+        for ranks, value in ((16, 0.97), (32, 0.93), (64, 0.8))
+        for r in noisy(value, subject="cluster", id=efficiency, recipe=Recipe.of(mode="weak", ranks=ranks))
+    ]
+    weak = Recipe.of(mode="weak")
+    asked = criterion(bound=0.85, quantity_id=efficiency, recipe=weak, over=Over.MIN)
+    found = {(j.recipe.get("ranks"), j.verdict) for j in judged(readings, asked).judgements}
+    assert found == {(16, Verdict.PASS), (32, Verdict.PASS), (64, Verdict.FAIL)}
+    best = criterion(bound=0.85, quantity_id=efficiency, recipe=weak, over=Over.MAX)
+    assert only(judged(readings, best)).reason.code == "reason.not_measured.ambiguous"
+
+
+def test_recipes_that_differ_in_nothing_that_defines_the_quantity_are_judged_each():
+    """Rank 0 was lost on the way, and the clocks were held against rank 1 from then on."""
+    readings = [
+        r
+        for reference in ("rank:0", "rank:1")
+        for r in noisy(1e-5, subject="rank:2", id="clock.offset", recipe=Recipe.of(reference=reference))
+    ]
+    asked = criterion(Op.WITHIN, -1e-3, high=1e-3, quantity_id="clock.offset", recipe=Recipe())
+    found = {(j.recipe.get("reference"), j.verdict) for j in judged(readings, asked).judgements}
+    assert found == {("rank:0", Verdict.PASS), ("rank:1", Verdict.PASS)}
+
+
 def test_the_reason_of_a_failed_benchmark_is_passed_on():
     failed = reading(None, id="gemm.<dtype>.rate", recipe=Recipe(), reason="the product was wrong")
     judgement = only(judged([failed], criterion()))

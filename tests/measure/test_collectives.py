@@ -1,10 +1,12 @@
 """The collective operations, run for real over Gloo."""
 
+import json
 import stat
 import sys
 
 import pytest
 
+from assay.codec.lines import LineDecoder
 from assay.errors import MeasurementError
 from assay.measure.nccl_tests import busbw
 from assay.measure.operations import OPERATIONS
@@ -24,6 +26,24 @@ def test_every_operation_by_both_recipes(run_benchmark):
                 aligned_calls_have_a_transfer_time_and_a_lag_per_rank(measured, op, size)
     an_operation_that_does_not_wait_for_all_has_no_aligned_time(measured)
     the_tail_has_no_p99_from_few_calls(measured)
+    each_rank_tells_what_it_asked_for_and_what_was_counted(measured)
+
+
+def each_rank_tells_what_it_asked_for_and_what_was_counted(measured):
+    """Two ranks of one machine, whose devices its first rank counts."""
+    lines = [json.dumps(line) for line in measured.lines if line["type"] == "attestation"]
+    told = [LineDecoder().decode(line, file="r.jsonl", number=1) for line in lines]
+    first, second = sorted(told, key=lambda one: one.rank)
+    for one in (first, second):
+        assert (one.benchmark, one.host, one.transport) == ("collectives", "h0", "gloo")
+        assert {(c.op, c.bytes) for c in one.calls} >= {(op, 65536) for op in OPERATIONS}
+        assert {(c.ranks, c.nodes, c.here) for c in one.calls} == {(2, 1, 2)}
+        assert all(c.count >= 5 for c in one.calls)
+        assert one.library.value.endswith("libtorch_cpu.so")
+        assert one.version.value.startswith("Gloo of torch ")
+        assert one.network.reason == "Gloo keeps no log of its transport"
+    assert {c.over for c in first.counted} == {"netdev"}
+    assert second.counted == ()
 
 
 def rates_are_consistent(measured, op, size):

@@ -107,9 +107,36 @@ def hosts(*names: str) -> tuple[Host, ...]:
 
 def test_hosts_that_do_not_answer_are_named_when_none_does():
     reception = HostsReception(hosts("n1", "n2"), ssh="false {host}")
-    with pytest.raises(EnvironmentLackError, match="none of 2 hosts answered: n1, n2"):
+    told = "none of 2 hosts answered: n1 did not answer: false ended with code 1; n2 did not answer: false"
+    with pytest.raises(EnvironmentLackError, match=told):
         reception.gather(version=__version__, wait_s=10)
     reception.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "help_"),
+    [
+        ("n1: Permission denied (publickey).", "ssh-copy-id n1"),
+        ("Host key verification failed.", "ssh n1"),
+        ("ssh: connect to host n1 port 22: Connection refused", "sshd runs"),
+        ("python3: No module named assay", "install assay there"),
+        ("sh: 1: /opt/python: not found", "install Python and assay there as they are here, at /opt/python"),
+    ],
+)
+def test_a_host_that_does_not_answer_says_why_and_keeps_its_ranks(said, help_, capfd):
+    here = (
+        f'sh -c \'if [ $0 = n1 ]; then cat >/dev/null & echo "{said}" >&2; exit 255; fi; {sys.executable} '
+        + ("-m assay.api.host_agent 127.0.0.1 1' {host}")
+    )
+    reception = HostsReception(hosts("n1", "n2"), ssh=here, python="/opt/python", ranks=1)
+    crew = reception.gather(version=__version__, wait_s=60)
+    crew.end()
+    reception.close()
+    assert [seat.rank for seat in crew.world.seats] == [1]
+    (text,) = [absence.text for rank, absence in crew.absences().items() if rank == 0]
+    assert text.startswith(f"host n1 did not answer: sh ended with code 255: {said} (")
+    assert help_ in text
+    assert f"n1: {said}" in capfd.readouterr().err
 
 
 def test_one_machine_under_two_names_is_refused():
@@ -129,6 +156,6 @@ def test_another_version_on_a_host_is_named():
 def test_an_agent_that_does_not_end_holds_nobody_up():
     stuck = "sh -c 'cat >/dev/null; sleep 600 & wait' sh {host}"
     reception = HostsReception(hosts("n1"), ssh=stuck)
-    with pytest.raises(EnvironmentLackError, match="none of 1 hosts answered: n1"):
+    with pytest.raises(EnvironmentLackError, match=r"n1 did not answer within 0\.2 s"):
         reception.gather(version=__version__, wait_s=0.2)
     reception.close()

@@ -14,6 +14,7 @@ from compile_nvml import compile_nvml
 
 from assay.measure.context import Context
 from assay.measure.gpu_sampler import link_facts, watched
+from assay.measure.transport import over_nvlink, sent_by
 from assay.probe.nvml import Nvml, NvmlError
 from assay.store.append import LineFile, SampleFile
 
@@ -77,9 +78,25 @@ def test_a_throttled_card_is_seen_while_it_works(context, tmp_path, monkeypatch)
 
 
 def test_bytes_over_nvlink_as_the_driver_counts_them(tmp_path, monkeypatch):
-    (tmp_path / "state").write_text("-1 count 2\n0 nvlink_sent_KiB 5000000000\n1 nvlinks 0\n")
+    said = ("-1 count 4", "0 nvlink_sent_KiB 5000000000", "1 nvlinks 0", "2 nvlink_leads_to 0", "3 nvlink0 0")
+    (tmp_path / "state").write_text("\n".join(said) + "\n")
     monkeypatch.setenv("NVML_STUB", str(tmp_path / "state"))
     with Nvml(compile_nvml(tmp_path)) as nvml:
-        assert nvml.device(0).nvlink_sent_bytes() == 5_000_000_000 * 1024
+        sent = [sent_by(nvml.device(i)) for i in range(4)]
         with pytest.raises(NvmlError, match="no count of NVLink bytes"):
             nvml.device(1).nvlink_sent_bytes()
+    assert sent[0] == ("nvlink", 5_000_000_000 * 1024)
+    assert sent[1] == "the card has no NVLink that is up"
+    assert sent[2] == ("nvlink_pair", 0)
+    assert sent[3] == ("nvlink", 0)  # one link of eighteen is down
+
+
+def test_a_count_of_nvlink_that_goes_back_is_not_known():
+    back = over_nvlink("gpu:h0/0", ("nvlink", 900), ("nvlink", 100))
+    assert (back.bytes, back.reason) == (
+        None,
+        "the counter went back from 900 to 100: it wrapped, or was reset",
+    )
+    lacking = over_nvlink("gpu:h0/0", "driver lacks it", ("nvlink", 100))
+    assert (lacking.bytes, lacking.reason) == (None, "driver lacks it")
+    assert over_nvlink("gpu:h0/0", ("nvlink", 100), ("nvlink", 900)).bytes == 800

@@ -52,3 +52,12 @@ def test_without_any_record_blocks_of_consecutive_nodes(count, blocks):
     sizes = [list(found.of.values()).count(f"block{at}") for at in range(blocks)]
     assert sum(sizes) == count
     assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_run_that_goes_on_keeps_its_blocks_though_a_node_is_gone():
+    told = [
+        Fact(key="group.block", subject=Subject("node", seat.host), value=block, unit="text", source="test")
+        for seat, block in zip(FOUR, ("block0", "block0", "block1", "block1"), strict=True)
+    ]
+    found = find_leaves(seats("n0", "n2", "n3"), facts=told)
+    assert (dict(found.of), found.known) == ({"n0": "block0", "n2": "block1", "n3": "block1"}, False)

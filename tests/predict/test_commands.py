@@ -50,20 +50,21 @@ def test_the_trace_file_follows_the_rules_of_the_format(more: list[str], tmp_pat
     result = CliRunner().invoke(predict, [*CALL, *more, "--trace", str(file), "--json", "--sensitivity"])
     answer = json.loads(result.stdout)
     tracks: dict[tuple[int, int], list[tuple[float, float]]] = {}
-    for event in json.loads(file.read_text())["traceEvents"]:
+    text = file.read_text(encoding="utf-8")
+    assert "\\u" not in text
+    for event in json.loads(text)["traceEvents"]:
         assert {"ph", "pid", "name"} <= event.keys()
-        if event["ph"] == "M":
-            assert event["args"]["name"]
+        if event["ph"] != "X":
+            assert event["ph"] in "Mstf"
             continue
-        assert event["ph"] == "X"
-        assert event["dur"] >= 0
+        assert event["dur"] > 0
         tracks.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
     for spans in tracks.values():
         spans.sort()
         assert spans[0][0] >= 0
-        assert all(before[1] <= after[0] + 1e-3 for before, after in pairwise(spans))
+        assert all(before[1] <= after[0] for before, after in pairwise(spans))
     end_s = max(end for spans in tracks.values() for _, end in spans) / 1e6
-    assert end_s == pytest.approx(answer["step_time_s"]["value"], rel=0.05)
+    assert end_s == pytest.approx(answer["step_time_s"]["value"], rel=0.02)
     assert {effect["changes"] for effect in answer["sensitivity"]} == {True, False}
 
 

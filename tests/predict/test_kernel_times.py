@@ -11,6 +11,7 @@ from predict_fixtures import carried
 from assay.catalog.devices import gpu
 from assay.errors import InputError
 from assay.predict.kernels import attention_rates, attention_time_s, fit_error, gemm_rates, gemm_time_s
+from assay.predict.tables import TableRow
 from assay.predict.validate_kernels import GEMM_NEEDS, validate_kernels
 
 DEVICES = ["a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200", "gb200", "gb300", "l40s", "rtx-pro-6000-server"]
@@ -90,11 +91,11 @@ def test_longer_sequences_cost_more_than_in_proportion(
 def test_gemm_error_on_the_carried_table(device: str) -> None:
     rows = carried("kernels", f"gemm_{device}.csv.gz", GEMM_NEEDS)[::7]
     for name, score in validate_kernels(rows).groups.items():
-        if score.n and not name.endswith(("fp8-block", "gemm")):
+        if score.n and name != "gemm":
             assert score.median_abs_error_frac is not None
             assert score.median_abs_error_frac < 0.07, name
             assert score.p90_abs_error_frac is not None
-            assert score.p90_abs_error_frac < 0.18, name
+            assert score.p90_abs_error_frac < 0.2, name
 
 
 def test_the_rows_of_the_rtx_pro_6000_are_scored_as_stated() -> None:
@@ -106,7 +107,38 @@ def test_the_rows_of_the_rtx_pro_6000_are_scored_as_stated() -> None:
         assert (score.median_abs_error_frac, score.p90_abs_error_frac) == pytest.approx(said, abs=0.005)
 
 
-def test_a_row_that_cannot_be_predicted_says_why() -> None:
-    rows = carried("kernels", "gemm_a100_sxm.csv.gz", GEMM_NEEDS)
-    odd = [row for row in rows if row.cells["dtype"] == "sq"][:3]
-    assert {row.skipped for row in validate_kernels(odd).rows} == {"dtype 'sq' is not modelled"}
+def _row(**cells: str) -> TableRow:
+    plain = {"device": "NVIDIA H200", "dtype": "bfloat16", "m": "512", "n": "512", "k": "512"}
+    return TableRow(file="own.csv", line=2, cells=plain | {"latency_ms": "0.01"} | cells)
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ({"device": "NVIDIA X1"}, "device 'NVIDIA X1' is not in the catalogue"),
+        ({"device": ""}, "device '(no device)' is not in the catalogue"),
+        ({"dtype": "int2"}, "dtype 'int2' is not modelled"),
+        ({"dtype": "nvfp4"}, "h200-sxm has no fp4 rate"),
+        ({"m": "many"}, "m = 'many' is not a number"),
+        ({"k": "0"}, "k = '0' is not a positive number"),
+        ({"latency_ms": ""}, "latency_ms = '' is not a number"),
+    ],
+)
+def test_a_row_that_cannot_be_predicted_is_kept_and_says_why(cells: dict[str, str], reason: str) -> None:
+    good, odd = validate_kernels([_row(), _row(**cells)]).rows
+    assert good.skipped is None
+    assert odd.predicted is None
+    assert reason in str(odd.skipped)
+
+
+def test_a_device_without_a_table_is_predicted_from_its_datasheet_with_a_wide_range() -> None:
+    known, new = validate_kernels([_row(), _row(device="AMD Instinct MI300X")]).rows
+    ranges = [float(row.high or 0) / float(row.low or np.inf) for row in (known, new)]
+    assert ranges[1] > 1.3 * ranges[0] > 1
+
+
+def test_only_what_is_timed_again_and_again_is_found_in_the_l2() -> None:
+    rates = gemm_rates([gpu("l40s")], ["bf16"])
+    small = 1024, 256, 1024
+    again = gemm_time_s(rates, *small, sustained=False)[0] - rates.launch_s[0]
+    assert gemm_time_s(rates, *small)[0] > again

@@ -24,8 +24,18 @@ def test_a_layout_that_does_not_multiply_out_says_the_product() -> None:
 
 
 def test_degrees_that_do_not_divide_the_gpus_say_the_product() -> None:
-    with pytest.raises(InputError, match=r"tp × pp × cp = 3 × 1 × 1 = 3 does not divide 8 GPUs"):
+    with pytest.raises(InputError, match=r"tp × pp × cp = 3 × 1 × 1 = 3 does not divide 8 GPUs") as caught:
         parse_layout("tp=3", gpus=8)
+    assert "take 6 or 9 GPUs" in str(caught.value)
+
+
+def test_what_does_not_divide_names_its_neighbours_that_do() -> None:
+    with pytest.raises(InputError, match="does not divide tp × cp × dp") as caught:
+        parse_layout("tp=4,ep=3", gpus=16)
+    assert "2 or 4" in str(caught.value)
+    with pytest.raises(InputError, match="tp = 16 does not divide 40") as caught:
+        Layout(tp=16).check(gpus=16, layers=4, heads=40, seq_len=64)
+    assert "10 or 20" in str(caught.value)
 
 
 def test_an_unknown_key_suggests_the_nearest() -> None:

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from assay.catalog.model_arguments import model_from_megatron
+from assay.catalog.model_config import model_from_config
 from assay.catalog.models import (
     model,
-    model_from_config,
     model_from_file,
-    model_from_megatron,
     model_sources,
     models,
 )

@@ -19,7 +19,7 @@ from assay.predict.prediction import predict, require_fit, speedup_frac
 from assay.predict.sensitivity import sensitivity
 from assay.predict.situation import Situation, columns, with_layouts
 from assay.predict.step import TERMS, step_times
-from assay.predict.timeline import pipeline
+from assay.predict.timeline import StageTimes, pipeline
 
 layouts = st.builds(
     Layout,
@@ -76,7 +76,7 @@ def test_a_grid_of_layouts_equals_each_alone(several: list[Layout]) -> None:
 @given(st.sampled_from([2, 4, 8]), st.sampled_from([1, 2, 4]), st.integers(1, 4))
 def test_the_bubble_is_that_of_the_simulated_pipeline(pp: int, vpp: int, rounds: int) -> None:
     m = pp * rounds
-    passes = pipeline(pp=pp, vpp=vpp, micro_batches=m, forward_s=1.0, backward_s=2.0)
+    passes = pipeline(StageTimes(forward_s=1.0, backward_s=2.0), pp=pp, vpp=vpp, micro_batches=m)
     makespan = max(one.end_s for one in passes)
     assert makespan == pytest.approx(3.0 * m + 3.0 * (pp - 1) / vpp)
 

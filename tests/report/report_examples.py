@@ -6,6 +6,7 @@ import numpy as np
 
 from assay.catalog.messages import Texts
 from assay.catalog.quantities import quantity
+from assay.domain.attestation import TOLD, Attested, Standing, Told, Way
 from assay.domain.criterion import Criterion, Op
 from assay.domain.event import Event
 from assay.domain.fact import Fact
@@ -16,6 +17,7 @@ from assay.domain.recipe import Recipe
 from assay.domain.subject import CLUSTER, Subject
 from assay.domain.verdict import Assessment, Judgement, Verdict
 from assay.judge.claims import shortfalls
+from assay.judge.transport_results import attestation_id
 from assay.report.data import ReportData, RunInfo, Series
 
 SIZES = tuple(2**k for k in range(3, 35, 2))
@@ -368,7 +370,37 @@ def gpu_node(lang: str = "en", *, gpus: int = 8) -> ReportData:
         ),
         facts=_gpu_facts(cards),
         series=(_latencies(b, gpus),),
+        attested=_attested(b.readings, gpus),
     )
+
+
+def _attested(readings: list[Reading], gpus: int) -> tuple[Attested, ...]:
+    """What carried each collective of one node, over NVLink; small calls are not logged."""
+    told = {name: Told(value=None, reason="the log shows no channel over a network") for name in TOLD}
+    told["library"] = Told(value="/usr/lib/x86_64-linux-gnu/libnccl.so.2", source="/proc/self/maps")
+    told["version"] = Told(value="2.27.3", source="NCCL_DEBUG_FILE")
+    told["channels"] = Told(value="P2P/CUMEM", source="NCCL_DEBUG_FILE")
+    way = Way(over="nvlink", node="node07", replicate=1, expected_bytes=3.1e13, counted_bytes=3.5e13)
+    made = {}
+    for r in readings:
+        name = attestation_id(r.quantity, r.recipe)
+        if name is None or not name.startswith("collectives/"):
+            continue
+        size = int(name.split("/")[2])
+        logged = Told(value="NVLS/SIMPLE") if size > 2**20 else Told(value=None, reason="not logged")
+        made[name] = Attested(
+            benchmark="collectives",
+            op=r.quantity.split(".")[1],
+            bytes=size,
+            ranks=gpus,
+            transport="nccl",
+            **told,
+            algorithm=logged,
+            registration=Told(value="none"),
+            standings=((Standing.WITHIN, 5),),
+            ways=(way,),
+        )
+    return tuple(made.values())
 
 
 def gloo_machine(lang: str = "en") -> ReportData:
@@ -570,7 +602,7 @@ def _gpu_facts(cards: list[Subject]) -> tuple[Fact, ...]:
 
 
 def _data(
-    b, lang, *, profile, backend, hosts, ranks, findings=(), notes=(), facts=(), series=()
+    b, lang, *, profile, backend, hosts, ranks, findings=(), notes=(), facts=(), series=(), attested=()
 ) -> ReportData:
     claims = [r for r in b.readings if r.origin is Origin.CLAIMED]
     measured = [r for r in b.readings if r.origin is Origin.MEASURED]
@@ -582,6 +614,7 @@ def _data(
         readings=tuple(b.readings),
         replicates=tuple(b.replicates),
         facts=facts,
+        attested={one.id: one for one in attested},
         series=series,
         events=(
             Event(kind="task_done", time_s=1796030140.0, subject=CLUSTER, details={"benchmark": "gemm"}),

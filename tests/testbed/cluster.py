@@ -19,6 +19,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 _NETNS = Path("/etc/netns")
+UPLINK = "uplink"
 #: Program -> Debian package.
 _NEEDS = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "gcc": "gcc"}
 
@@ -35,10 +36,15 @@ def obstacle() -> str | None:
 
 @dataclass
 class Cluster:
-    """`hosts` hosts on one switch; a context manager. With `wire` false, plain veth links without faults."""
+    """`hosts` hosts on one switch; a context manager. With `wire` false, plain veth links without faults.
+
+    With `uplink` the second half of the hosts is on a switch of its own. The wire between the two is called
+    `uplink`, and can be made faulty like a host's.
+    """
 
     hosts: int = 4
     wire: bool = True
+    uplink: bool = False
     _name: str = field(init=False)
     _folder: Path = field(init=False)
     _down: contextlib.ExitStack = field(init=False, default_factory=contextlib.ExitStack)
@@ -98,7 +104,10 @@ class Cluster:
         rate_Mbps: float = 0.0,
         direction: str = "both",
     ) -> None:
-        """Make the wire of a host faulty `out` of it, `in`to it, or `both` ways; without faults, clean."""
+        """Make a wire (of a host, or the uplink) faulty `out`, `in`, or `both` ways; without faults, clean.
+
+        Out is from the host to its switch, or from the second half of the hosts to the first.
+        """
         fault = f"{delay_s * 1e6} {jitter_s * 1e6} {loss_frac} {rate_Mbps}\n"
         out, into = (fault if direction in (way, "both") else "0 0 0 0\n" for way in ("out", "in"))
         beside = self._control(host).with_suffix(".new")
@@ -126,13 +135,17 @@ class Cluster:
                 self._on(host, "tc", "qdisc", "del", "dev", "eth0", "root")
 
     def _up(self) -> None:
-        switch = self._add_namespace("switch")
-        _run("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
-        _run("ip", "-n", switch, "link", "set", "bridge", "up")
-        program = _compiled(self._folder) if self.wire else None
-        for host in self.names:
+        program = _compiled(self._folder) if self.wire or self.uplink else None
+        near = self._add_switch("switch")
+        far = self._add_switch("far") if self.uplink else near
+        if self.uplink and program:
+            self._start_wire(program, UPLINK, far, near, device=UPLINK)
+            for switch in (near, far):
+                _run("ip", "-n", switch, "link", "set", UPLINK, "master", "bridge", "up")
+        for at, host in enumerate(self.names):
+            switch = near if 2 * at < self.hosts else far
             namespace = self._add_namespace(host)
-            if program:
+            if program and self.wire:
                 self._start_wire(program, host, namespace, switch)
             else:
                 peer = ("peer", "name", host, "netns", switch)
@@ -143,9 +156,17 @@ class Cluster:
                 _run("ip", "-n", namespace, "link", "set", device, "up")
             self._write_names(namespace)
 
-    def _start_wire(self, program: Path, host: str, namespace: str, switch: str) -> None:
+    def _add_switch(self, name: str) -> str:
+        switch = self._add_namespace(name)
+        _run("ip", "-n", switch, "link", "add", "bridge", "type", "bridge")
+        _run("ip", "-n", switch, "link", "set", "bridge", "up")
+        return switch
+
+    def _start_wire(
+        self, program: Path, host: str, namespace: str, switch: str, *, device: str = "eth0"
+    ) -> None:
         self.shape(host)
-        words = [program, "eth0", namespace, host, switch, self._control(host)]
+        words = [program, device, namespace, host, switch, self._control(host)]
         wire = subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True)
         self._down.callback(_end, wire)
         if wire.stdout is None or wire.stdout.readline() != "ready\n":

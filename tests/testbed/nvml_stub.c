@@ -216,6 +216,14 @@ Return nvmlDeviceGetNvLinkVersion(Device device, unsigned link, unsigned *versio
     return number(device, "nvlink_version", 6, version);
 }
 
+/* What a link leads to: 0 another GPU, 2 an NVSwitch. */
+Return nvmlDeviceGetNvLinkRemoteDeviceType(Device device, unsigned link, unsigned *kind)
+{
+    if (link >= (unsigned)told(device->index, "nvlinks", 18))
+        return NOT_SUPPORTED;
+    return number(device, "nvlink_leads_to", 2, kind);
+}
+
 typedef struct {
     unsigned field, scope;
     long long timestamp, latency;

@@ -203,7 +203,7 @@ def test_the_file_of_a_cluster():
     ("old", "new", "error", "words"),
     [
         ("every: 5 s", "evry: 5 s", InputError, ["w.yaml:3", "did you mean 'every'"]),
-        ("every: 5 s", "every: 5", InputError, ["w.yaml:3", "valid string"]),
+        ("every: 5 s", "every: 5", InputError, ["w.yaml:3", "text is wanted", "needs its unit"]),
         ("50 us", "50 MB", UnitError, ["w.yaml:9"]),
         ("straggler_frac", "stragler_frac", UnknownNameError, ["straggler_frac"]),
         ("schema: 1", "schema: 2", InputError, ["w.yaml:1"]),

@@ -9,6 +9,7 @@ from pathlib import Path
 from assay.api.clusters import find_cluster
 from assay.api.importing import read_results
 from assay.api.predicting import text_lines
+from assay.api.writing import write_text
 from assay.codec.cluster import write_calibrated
 from assay.domain.cluster import Cluster
 from assay.domain.reading import Reading
@@ -68,12 +69,7 @@ def write_cluster_file(done: Calibrated, path: Path) -> None:
         # A user's own file stays what it is; the calibration is added to it.
         calibration = text[text.index("\ncalibration:") :]
         text = "\n".join(text_lines(Path(done.base))).rstrip() + calibration
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as fault:
-        raise InputError(
-            f"cannot write {path}: {fault.strerror}", fix="give another file with --out"
-        ) from None
+    write_text(path, text, fix="give another file with --out")
 
 
 def _of_run(run: Run, base: Cluster | None) -> RunCluster:

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from assay.api.collecting import job_id
 from assay.api.consulting import Consultant
-from assay.api.reporting import write_text
 from assay.api.watching import Watch, settings_of
+from assay.api.writing import write_text
 from assay.codec.watching import WatchPlan
 from assay.domain.event import Event
 from assay.domain.incident import Change

@@ -15,7 +15,7 @@ from pathlib import Path
 from assay import __version__
 from assay.api.gathering import run_folder
 from assay.api.machine import this_machine
-from assay.errors import AssayError
+from assay.errors import AssayError, InputError
 from assay.measure.attend import attend, hello_of
 from assay.measure.channel import Channel, Message
 
@@ -25,15 +25,15 @@ def main(words: list[str]) -> int:
     # What anything else prints must not get into the channel.
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    address, ranks = _ip(words[0]), int(words[1]) or None
-    machine = dataclasses.replace(this_machine(ranks), address=address)
-    channel = Channel(sys.stdin.buffer, out, out.close)
-    hello = hello_of([], machine, version=__version__, token="")
-    channel.send({**hello, "count": machine.ranks})
     try:
+        address, ranks = _ip(words[0]), int(words[1]) or None
+        machine = dataclasses.replace(this_machine(ranks), address=address)
+        channel = Channel(sys.stdin.buffer, out, out.close)
+        hello = hello_of([], machine, version=__version__, token="")
+        channel.send({**hello, "count": machine.ranks})
         attended = attend(channel, machine=machine, folder_for=_folder)
     except AssayError as error:
-        print(f"assay: {machine.host}: {error}", file=sys.stderr)  # noqa: T201 - a program of its own
+        print(f"assay: {error}", file=sys.stderr)  # noqa: T201 - a program of its own
         return error.exit_code
     return 0 if attended.refused is None else 2
 
@@ -48,7 +48,13 @@ def _folder(welcome: Message) -> Path:
 
 
 def _ip(name: str) -> str:
-    return socket.gethostbyname(name)
+    try:
+        return socket.gethostbyname(name)
+    except OSError as fault:
+        raise InputError(
+            f"{socket.gethostname()} cannot find the address of {name!r}: {fault.strerror}",
+            fix="write it into the hosts file as the second word: name address",
+        ) from None
 
 
 if __name__ == "__main__":

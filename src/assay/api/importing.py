@@ -235,11 +235,11 @@ _NVBANDWIDTH: dict[str, tuple[str, dict[str, RecipeValue]]] = {
     ),
     "device_to_device_memcpy_read_ce": (
         "peer.bandwidth",
-        {"transport": "copy engine, read", "statistic": "median"},
+        {"span": "node", "transport": "copy engine, read", "statistic": "median"},
     ),
     "device_to_device_memcpy_write_ce": (
         "peer.bandwidth",
-        {"transport": "copy engine, write", "statistic": "median"},
+        {"span": "node", "transport": "copy engine, write", "statistic": "median"},
     ),
 }
 

@@ -19,6 +19,7 @@ from assay.catalog.messages import Texts
 from assay.catalog.profiles import find_profile, profile_for
 from assay.catalog.quantities import quantity
 from assay.codec.answer import answer, event_object, fact_object, listed_reading
+from assay.codec.attestation import attested_object
 from assay.codec.claims import Claims, load_claims
 from assay.domain.criterion import Profile
 from assay.domain.fact import Fact
@@ -27,7 +28,7 @@ from assay.domain.message import Message
 from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe
 from assay.domain.subject import CLUSTER, Subject
-from assay.domain.verdict import Assessment
+from assay.domain.verdict import Assessment, Judgement
 from assay.errors import InputError
 from assay.judge.claims import claim_findings, shortfalls
 from assay.judge.consistency import find_inconsistent
@@ -84,13 +85,27 @@ class Judged:
             run=data.info.run or None,
             text=texts.say,
             finding_text=lambda code: (texts.finding(code).title, texts.finding(code).fixes),
+            attestation_of=lambda j: (
+                one.id if (one := data.attestation_of(j.criterion.quantity, j.recipe)) else None
+            ),
         ) | {
             "run_hash": data.run_hash or None,
             "repeat_command": data.repeat_command or None,
-            "readings": [listed_reading(reading) for reading in data.readings],
+            "readings": [self._listed(reading) for reading in data.readings],
+            "attestations": [attested_object(one) for one in data.attested.values()],
             "environment": [fact_object(fact) for fact in data.facts],
             "events": [event_object(event) for event in data.events if event.kind not in _ROUTINE],
         }
+
+    def _attestation(self, judgement: Judgement) -> str | None:
+        carried = self.data.attestation_of(judgement.criterion.quantity, judgement.recipe)
+        return carried.id if carried else None
+
+    def _listed(self, reading: Reading) -> dict[str, object]:
+        """A reading, and by its id the transport that a result was carried by."""
+        carried = self.data.attestation_of(reading.quantity, reading.recipe)
+        measured = reading.origin is Origin.MEASURED
+        return listed_reading(reading) | ({"attestation": carried.id} if carried and measured else {})
 
 
 def judge(
@@ -215,9 +230,9 @@ def _assess(
     datasheet = datasheet_readings(gathered.facts)
     promised = claims.readings if claims else ()
     others = (*promised, *datasheet, *predict_training(gathered.readings))
-    carried = attest(gathered.readings)
-    readings = (*carried.readings, *mfu_readings(carried.readings, datasheet))
     events = gathered.run.events if gathered.run else ()
+    carried = attest(gathered.readings, gathered.run.attestations if gathered.run else (), events)
+    readings = (*carried.readings, *mfu_readings(carried.readings, datasheet))
     soaked = find_soaked(readings, events)
     readings = (*readings, *soaked.readings)
     everything = gather(readings, quantity)
@@ -257,6 +272,7 @@ def _assess(
         info=gathered.info,
         texts=texts,
         facts=gathered.facts,
+        attested={one.id: one for one in carried.attested},
         events=events,
         series=_series(gathered.run) if gathered.run else (),
         shortfalls=short,

@@ -37,16 +37,25 @@ def find_leaves(
     topology: Path | None = None,
     facts: Iterable[Fact] = (),
 ) -> Leaves:
-    """The first that tells of any of these nodes: hosts file, topology.conf, facts; else blocks."""
+    """The first that tells of any of these nodes: hosts file, topology.conf, facts; else blocks.
+
+    A run that goes on keeps its blocks, also where some of its nodes are gone.
+    """
     nodes = tuple(dict.fromkeys(seat.host for seat in seats))
+    facts = tuple(facts)
     for told, source in (
         (_by_hosts(seats, hosts), str(hosts)),
         (_by_topology(topology), str(topology)),
-        (_by_facts(facts), "inventory"),
+        (_by_facts(facts, "leaf"), "inventory"),
     ):
         if of := {node: told[node] for node in nodes if node in told}:
             return Leaves(of=of, source=source)
-    return Leaves(of=_blocks(nodes), source="blocks of consecutive nodes: no leaf is on record", known=False)
+    before = _by_facts(facts, "group.block")
+    return Leaves(
+        of={node: before[node] for node in nodes if node in before} or _blocks(nodes),
+        source="blocks of consecutive nodes: no leaf is on record",
+        known=False,
+    )
 
 
 def _by_hosts(seats: Iterable[Seat], path: Path | None) -> dict[str, str]:
@@ -69,11 +78,11 @@ def _by_topology(path: Path | None) -> dict[str, str]:
     return {cable.a: cable.b for cable in cabling.cables if cable.a in nodes}
 
 
-def _by_facts(facts: Iterable[Fact]) -> dict[str, str]:
+def _by_facts(facts: Iterable[Fact], key: str) -> dict[str, str]:
     return {
         fact.subject.name: str(fact.value)
         for fact in facts
-        if fact.key == "leaf" and fact.subject.kind == "node" and fact.value is not None
+        if fact.key == key and fact.subject.kind == "node" and fact.value is not None
     }
 
 

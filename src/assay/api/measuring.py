@@ -18,6 +18,7 @@ from assay.api.leaves import find_leaves
 from assay.api.machine import this_machine
 from assay.catalog.quantities import quantity
 from assay.domain.event import Event
+from assay.domain.recipe import Recipe
 from assay.errors import RunError, unknown_name
 from assay.measure.agent import Agent, Outcome, Progress, Task, plan, programs_missing, task_of
 from assay.measure.crew import WORKER, Crew, LocalCrew, Machine, World, world_of
@@ -47,7 +48,8 @@ class MeasureOptions:
     `worker` replaces the command that starts a worker, for tests and containers. `command_time_s` is when
     the user's command began. `job` is the place in a launcher's job, of which this is rank 0; `hosts` is a
     file of hosts to measure over `ssh`, a command with `{host}` in it. `wait_s` is how long to wait for them.
-    `topology` is a topology.conf of Slurm, which says what nodes are below one leaf.
+    `topology` is a topology.conf of Slurm, which says what nodes are below one leaf. `cores` takes the place
+    of the cores found: where it says as many as ranks, ranks that share cores are measured all the same.
     """
 
     out: Path
@@ -68,6 +70,7 @@ class MeasureOptions:
     topology: Path | None = None
     ssh: str | None = None
     wait_s: float = 60.0
+    cores: float | None = None
 
 
 class Watcher(Protocol):
@@ -265,6 +268,8 @@ def _alone(options: MeasureOptions) -> tuple[Sequence[int], Machine]:
     """This machine and its ranks; a run that goes on keeps their number."""
     asked = read_manifest(options.out).ranks if options.resume else options.ranks
     machine = this_machine(asked)
+    if options.cores:
+        machine = dataclasses.replace(machine, cores=options.cores)
     return range(machine.ranks), machine
 
 
@@ -318,7 +323,20 @@ def _resume(options: MeasureOptions, world: World) -> tuple[Manifest, dict[str, 
     for file in sorted(Path(options.out).glob("*.jsonl")):
         if torn_tail(file):
             set_aside_torn_tail(file, Path(options.out) / "torn" / file.name)
-    return manifest, _progress_of(open_run(options.out).events)
+    events = open_run(options.out).events
+    _require_same_places(events, world, manifest)
+    return manifest, _progress_of(events)
+
+
+def _require_same_places(events: Iterable[Event], world: World, manifest: Manifest) -> None:
+    """Refuse a rank on another host than before: its file would tell of two machines under one name."""
+    was = {e.subject.name: e.details.get("host") for e in events if e.kind == "worker_started"}
+    for seat in world.seats:
+        if (before := was.get(str(seat.rank), seat.host)) != seat.host:
+            raise RunError(
+                f"rank {seat.rank} of run {manifest.run} was on {before}, but now it is on {seat.host}",
+                fix="give the same hosts in the same order, or begin a run of its own",
+            )
 
 
 def _progress_of(events: Iterable[Event]) -> dict[str, Progress]:
@@ -341,12 +359,16 @@ def _chosen(only: tuple[str, ...] | None) -> tuple[Benchmark, ...]:
     return tuple(b for name, b in known.items() if (not b.apart if only is None else name in only))
 
 
-def benchmark_of(quantity_id: str) -> str | None:
-    """The benchmark that yields a quantity."""
-    for benchmark in benchmarks().values():
-        if any(quantity(pattern).describes(quantity_id) for pattern in benchmark.yields):
-            return benchmark.name
-    return None
+def benchmark_of(quantity_id: str, recipe: Recipe) -> str | None:
+    """The benchmark that yields a quantity; of links inside nodes and between them, the one of that span."""
+    yielding = [
+        benchmark
+        for benchmark in benchmarks().values()
+        if not benchmark.apart and any(quantity(name).describes(quantity_id) for name in benchmark.yields)
+    ]
+    across = recipe.get("span") == "nodes"
+    fitting = [benchmark for benchmark in yielding if benchmark.needs_nodes == across]
+    return next((benchmark.name for benchmark in fitting or yielding), None)
 
 
 def missing_ranks(run: Run) -> tuple[int, ...]:

@@ -9,11 +9,12 @@ from pathlib import Path
 from assay import __version__
 from assay.api.predicting import Predicted
 from assay.api.predicting_collective import PredictedCollective
-from assay.api.reporting import write_text
+from assay.api.writing import write_text
 from assay.catalog.messages import Texts
 from assay.domain.score import Validation
 from assay.errors import InputError
-from assay.predict.timeline import Pass, pipeline
+from assay.predict.timeline import Pass
+from assay.predict.trace_file import step_passes
 from assay.report.collective_page import render_collective
 from assay.report.prediction_page import PredictionData, render_prediction
 from assay.report.validation_page import render_validation
@@ -82,13 +83,7 @@ def _passes(done: Predicted) -> tuple[tuple[Pass, ...], int]:
     most = max(1, PASSES_DRAWN // (2 * layout.pp * layout.vpp))
     shown = min(p.micro_batches, max(layout.pp, most - most % layout.pp))
     try:
-        found = pipeline(
-            pp=layout.pp,
-            vpp=layout.vpp,
-            micro_batches=shown,
-            forward_s=p.forward_s,
-            backward_s=p.backward_s,
-        )
+        found = step_passes(p, micro_batches=shown)
     except InputError:
         # A schedule that cannot be laid out is no reason to withhold the page.
         return (), 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING
 from assay.api.clusters import candidates, find_cluster
 from assay.api.clusters import read_cluster as read_cluster
 from assay.catalog.jobs import job_ids
-from assay.catalog.models import model, model_from_config, model_from_file, model_from_megatron, models
+from assay.catalog.model_arguments import model_from_megatron
+from assay.catalog.model_config import model_from_config
+from assay.catalog.models import model, model_from_file, models
 from assay.codec.document import read_document
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
@@ -32,7 +33,7 @@ from assay.predict.prediction import (
 from assay.predict.sensitivity import Effect, sensitivity
 from assay.predict.situation import Situation
 from assay.predict.stack import DEFAULT_STACK, stack
-from assay.predict.timeline import pipeline, trace_events
+from assay.predict.trace_file import step_trace
 
 if TYPE_CHECKING:
     from assay.fabric.failures.impact import Conditions, Impact
@@ -197,37 +198,9 @@ def _mfu_frac(result: Prediction, gpu: Gpu) -> float | None:
     return None if peak is None else result.model_flop_per_s / peak
 
 
-#: What follows the pipeline, in order.
-_TAIL = ("dp_gradients", "optimizer", "dp_weights", "step_host", "input", "checkpoint", "jitter")
-
-
 def timeline(predicted: Predicted) -> dict[str, object]:
-    """The step in Chrome's trace format: the pipeline, and what follows it; together the predicted step."""
-    result = predicted.prediction
-    layout = result.situation.layout
-    passes = pipeline(
-        pp=layout.pp,
-        vpp=layout.vpp,
-        micro_batches=result.micro_batches,
-        forward_s=result.forward_s,
-        backward_s=result.backward_s,
-    )
-    tail = {name: result.breakdown_s[name] for name in _TAIL}
-    # The passes are those of an inner stage; what the last one and the sends add is shown in one piece.
-    rest = result.step_time_s.value - max(one.end_s for one in passes) - sum(tail.values())
-    return trace_events(
-        passes,
-        name=f"{result.situation.workload.model.name} on {predicted.cluster.name}",
-        tail={"head, imbalance and sends": max(0.0, rest)} | tail,
-    )
-
-
-def write_json(data: dict[str, object], path: Path) -> None:
-    """Write one JSON object; raises `InputError` where the file cannot be written."""
-    try:
-        path.write_text(json.dumps(data), encoding="utf-8")
-    except OSError as fault:
-        raise InputError(f"cannot write {path}: {fault.strerror}", fix="give another file") from None
+    """The step in Chrome's trace format: the pipeline, and what follows it."""
+    return step_trace(predicted.prediction, cluster=predicted.cluster.name)
 
 
 def text_lines(file: Path) -> list[str]:

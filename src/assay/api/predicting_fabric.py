@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from assay.api.clusters import read_cluster
+from assay.api.writing import write_text
 from assay.catalog.messages import Texts
 from assay.domain.cluster import Cluster
 from assay.domain.fabric import Wiring
@@ -98,11 +99,11 @@ def write_pictures(
     texts = Texts(lang)
     picture = fabric_svg(sized.size, texts, title=sized.title, broken=broken)
     if svg is not None:
-        svg.write_text(picture, encoding="utf-8")
+        write_text(svg, picture)
     if html is not None:
         rows = [(texts.label(f"fabric.{key}"), text) for key, text in summary(sized)]
         page = fabric_page(picture, texts, title=sized.title, rows=rows, findings=findings)
-        html.write_text(page, encoding="utf-8")
+        write_text(html, page)
 
 
 def summary(sized: Sized) -> list[tuple[str, str]]:

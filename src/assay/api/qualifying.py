@@ -67,5 +67,5 @@ def qualify(
 
 
 def _undecided_benchmarks(judgements: Iterable[Judgement]) -> set[str]:
-    undecided = {j.criterion.quantity for j in judgements if j.verdict is Verdict.UNDECIDED}
-    return {name for quantity_id in undecided if (name := benchmark_of(quantity_id))}
+    undecided = {(j.criterion.quantity, j.recipe) for j in judgements if j.verdict is Verdict.UNDECIDED}
+    return {name for asked in undecided if (name := benchmark_of(*asked))}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
+from assay.api.writing import write_text
 from assay.catalog.messages import Texts
 from assay.codec.telemetry import decode_all
 from assay.codec.watching import load_terms
@@ -221,4 +222,4 @@ def service_of(
 def write_incident_page(path: Path, ledger: Path, incidents: Sequence[Incident], texts: Texts) -> None:
     """Write incidents with their story as one HTML page; needs the report extra."""
     story = [e for e in read_ledger(ledger) if isinstance(e, Change)]
-    path.write_text(incident_page(incidents, story, texts), encoding="utf-8")
+    write_text(path, incident_page(incidents, story, texts))

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
+from assay.app.answers import show_answer
+from assay.app.options import json_option, page_options
 from assay.app.scores import headed
 from assay.units import percent
 
 if TYPE_CHECKING:
     from assay.api.calibrating import Calibrated
+    from assay.catalog.messages import Texts
+    from assay.domain.message import MessageValue
     from assay.predict.calibrate import QuantityFit
+    from assay.report.answer_page import Page, Table
 
 
 @click.command()
@@ -33,9 +36,16 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write the measured cluster as a file for 'assay predict --cluster'.",
 )
+@page_options
 @json_option
 def calibrate(
-    paths: tuple[Path, ...], base: str | None, collective: str | None, out: Path | None, as_json: bool
+    paths: tuple[Path, ...],
+    base: str | None,
+    collective: str | None,
+    out: Path | None,
+    html: Path | None,
+    lang: str,
+    as_json: bool,
 ) -> int:
     """Fit the model's few factors to measured readings, and say how well they fit.
 
@@ -50,10 +60,13 @@ def calibrate(
     if out:
         write_cluster_file(done, out)
         click.echo(f"wrote {out}", err=True)
-    if as_json:
-        click.echo(json.dumps(_answer(done, out), indent=1, ensure_ascii=False))
-    else:
-        _show(done, out)
+    show_answer(
+        lambda _: _answer(done, out),
+        lambda texts: _page(done, out, texts),
+        lang=lang,
+        html=html,
+        as_json=as_json,
+    )
     return 0
 
 
@@ -107,32 +120,84 @@ def _quantity(one: QuantityFit) -> dict[str, object]:
     }
 
 
-def _show(done: Calibrated, out: Path | None) -> None:
-    from assay.app.prediction import wrapped
+def _page(done: Calibrated, out: Path | None, texts: Texts) -> Page:
+    from assay.domain.message import Message
+    from assay.report.answer_page import Page, Section
+    from assay.report.validation_page import calibration_scatter
+
+    def say(code: str, **values: MessageValue) -> str:
+        return texts.say(Message.of(f"calibrate.{code}", **values))
+
+    label = texts.label
+    sections = (
+        Section(title=label("calibrate.factors"), table=_factors(done, texts)),
+        Section(title=label("calibrate.inputs"), table=_inputs(done, texts)),
+        Section(
+            title=label("calibrate.fit"),
+            lines=(label("calibrate.fit.caption"),),
+            table=_errors(done, texts),
+            figures=(lambda: calibration_scatter(done.fit.residuals, texts),) if done.fit.residuals else (),
+        ),
+    )
+    notes = [say("not_fitted", name=name, text=reason) for name, reason in done.fit.missing]
+    notes += [texts.say(Message.of("trace.assumed", text=label(line))) for line in done.assumed]
+    return Page(
+        kind="calibrate.page",
+        title=done.cluster.name,
+        lead=(done.fit.calibration.source,),
+        sections=sections,
+        notes=(*notes, *(() if out else (label("calibrate.out"),))),
+    )
+
+
+def _factors(done: Calibrated, texts: Texts) -> Table:
+    from assay.report.answer_page import Table
+
+    rows = tuple(
+        (
+            f.name,
+            f"{f.value:.4g}",
+            "–" if f.low is None else f"{f.low:.4g} … {f.high:.4g}",
+            str(f.n or "–"),
+            texts.label(meaning),
+        )
+        for f, meaning in done.fit.parameters
+    )
+    heads = ("parameter", "factor", "interval", "n", "meaning")
+    named = tuple(texts.label(f"calibrate.head.{head}") for head in heads)
+    return Table(headers=named, rows=rows, words=frozenset({0, 4}), wide=frozenset({4}))
+
+
+def _inputs(done: Calibrated, texts: Texts) -> Table:
+    from assay.report.answer_page import Table
     from assay.units import show
 
-    fit = done.fit
-    click.echo(wrapped(f"{done.cluster.name}: {fit.calibration.source}"))
-    click.echo(f"\n{'parameter':<34} {'factor':>8} {'95 %':>18} {'n':>4}")
-    for factor, _ in fit.parameters:
-        span = "–" if factor.low is None else f"{factor.low:.4g} … {factor.high:.4g}"
-        click.echo(f"{factor.name:<34} {factor.value:8.4g} {span:>18} {factor.n or '–':>4}")
-    click.echo("\nwhat that makes of the cluster")
-    for one in done.inputs:
-        told = f" (datasheet {show(one.datasheet, one.unit)})" if one.datasheet is not None else ""
-        click.echo(wrapped(f"  {one.name}: {show(one.value, one.unit)}{told}, {one.origin.value}", hang=4))
-    click.echo("\nhow well it fits (absolute errors of the model against what was measured)")
-    click.echo(f"{'quantity':<34} {'n':>3} {'before':>8} {'after':>8} {'worst':>8} {'bias':>8}")
-    for line in fit.by_quantity:
-        errors = (line.before_frac, line.after_frac, line.worst_frac)
-        cells = [*map(percent, errors), percent(line.bias_frac, sign=True)]
-        name = line.quantity if line.fitted else f"{line.quantity} *"
-        click.echo(f"{name:<34} {line.n:3d} " + " ".join(f"{cell:>8}" for cell in cells))
-    if any(not line.fitted for line in fit.by_quantity):
-        click.echo("* takes no part in the fit: a check")
-    for name, reason in fit.missing:
-        click.echo(wrapped(f"not fitted: {name}: {reason}", hang=12))
-    for text in done.assumed:
-        click.echo(wrapped(f"assumed: {text}", hang=9))
-    if out is None:
-        click.echo("\n--out FILE writes this cluster for 'assay predict --cluster FILE'")
+    rows = tuple(
+        (
+            texts.label(one.name),
+            show(one.value, one.unit),
+            "–" if one.datasheet is None else show(one.datasheet, one.unit),
+            texts.label(f"origin.{one.origin.value}"),
+        )
+        for one in done.inputs
+    )
+    codes = ("prediction.input", "prediction.value", "origin.datasheet", "prediction.origin")
+    return Table(headers=tuple(map(texts.label, codes)), rows=rows, words=frozenset({0, 3}))
+
+
+def _errors(done: Calibrated, texts: Texts) -> Table:
+    from assay.report.answer_page import Table
+
+    rows = tuple(
+        (
+            line.quantity if line.fitted else f"{line.quantity} *",
+            str(line.n),
+            percent(line.before_frac),
+            percent(line.after_frac),
+            percent(line.worst_frac),
+            percent(line.bias_frac, sign=True),
+        )
+        for line in done.fit.by_quantity
+    )
+    heads = ("quantity", "n", "before", "after", "worst", "bias")
+    return Table(headers=tuple(texts.label(f"calibrate.head.{head}") for head in heads), rows=rows)

@@ -85,7 +85,7 @@ def doctor(
     else:
         diagnosis = examine(paths)
     if html:
-        from assay.api.reporting import write_text
+        from assay.api.writing import write_text
         from assay.report.diagnosis_page import diagnosis_html
 
         write_text(html, diagnosis_html(diagnosis, texts, assay_version=__version__))

@@ -15,6 +15,8 @@ from assay.app.predict_memory_pool import memory_pool
 from assay.errors import InputError
 
 if TYPE_CHECKING:
+    from assay.api.predicting_jobs import PredictedJob
+    from assay.api.tracing import FromTrace
     from assay.fabric.failures.impact import Conditions
 
 
@@ -130,10 +132,11 @@ def step(
     Exit code 0; 1 where the model does not fit in memory.
     """
     if from_trace:
-        asked = (workload, task != "pretrain", stack, tokens, sensitivity, trace, html, gpu, settings, fail)
+        asked = (workload, task != "pretrain", stack, tokens, sensitivity, trace, gpu, settings, fail)
         _require_trace_options(*asked)
-        return _from_trace(from_trace, cluster, nodes, base, layout, global_batch, seq_len, as_json=as_json)
-    from assay.api.predicting import PredictOptions, is_job, predict_step, timeline, write_json
+        traced = _from_trace(from_trace, cluster, nodes, base, layout, global_batch, seq_len)
+        return _show_trace(traced, html=html, lang=lang, as_json=as_json)
+    from assay.api.predicting import PredictOptions, is_job, predict_step, timeline
     from assay.app.prediction import answer, show_prediction
 
     if workload is None:
@@ -146,7 +149,10 @@ def step(
             fail=fail, degrade=degrade, loss=loss, ecmp=ecmp, adaptive=adaptive, repeat=repeat
         )
     if is_job(workload):
-        return _job(cluster, nodes, workload, settings, conditions, sharp=sharp, as_json=as_json)
+        job = _job(cluster, nodes, workload, settings, conditions, sharp=sharp)
+        from assay.app.predict_job import show_job
+
+        return show_job(job, html=html, lang=lang, as_json=as_json)
     if global_batch is None or settings:
         raise click.UsageError(
             "--set is for jobs, not for models" if settings else "a model needs --global-batch"
@@ -170,6 +176,8 @@ def step(
         )
     )
     if trace:
+        from assay.api.writing import write_json
+
         write_json(timeline(done), trace)
         click.echo(f"wrote {trace}", err=True)
     if html:
@@ -192,19 +200,16 @@ def _job(
     conditions: Conditions | None,
     *,
     sharp: bool,
-    as_json: bool,
-) -> int:
+) -> PredictedJob:
     from assay.api.predicting_jobs import predict_named_job
-    from assay.app.predict_job import show_job
 
     if nodes is None:
         raise InputError("--nodes is missing", fix="a job needs the number of nodes")
-    done = predict_named_job(cluster, nodes, workload, settings, conditions, sharp=sharp)
-    return show_job(done, as_json=as_json)
+    return predict_named_job(cluster, nodes, workload, settings, conditions, sharp=sharp)
 
 
 def _require_trace_options(*asked: object) -> None:
-    names = ("--workload", "--task", "--stack", "--tokens", "--sensitivity", "--trace", "--html", "--gpu")
+    names = ("--workload", "--task", "--stack", "--tokens", "--sensitivity", "--trace", "--gpu")
     for name, value in zip((*names, "--set", "--fail"), asked, strict=True):
         if value:
             raise InputError(f"{name} has no meaning beside --from-trace", fix=f"leave {name} out")
@@ -218,13 +223,10 @@ def _from_trace(
     layout: str,
     global_batch: int | None,
     seq_len: int | None,
-    *,
-    as_json: bool,
-) -> int:
+) -> FromTrace:
     from assay.api.tracing import predict_trace, shard_ranks_of
-    from assay.app.predict_trace import answer, show_trace
 
-    done = predict_trace(
+    return predict_trace(
         file,
         cluster=cluster,
         nodes=nodes,
@@ -233,8 +235,13 @@ def _from_trace(
         global_batch=global_batch,
         seq_len=seq_len,
     )
-    if as_json:
-        click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
-    else:
-        show_trace(done)
+
+
+def _show_trace(done: FromTrace, *, html: Path | None, lang: str, as_json: bool) -> int:
+    from assay.app.answers import show_answer
+    from assay.app.predict_trace import answer, page
+
+    show_answer(
+        lambda _: answer(done), lambda texts: page(done, texts), lang=lang, html=html, as_json=as_json
+    )
     return 0

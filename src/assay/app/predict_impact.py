@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -49,34 +50,40 @@ def impact_object(
 
 def show_impact(impact: Impact, healthy_s: float | None = None, now_s: float | None = None) -> None:
     """The same for people."""
+    title, *lines = impact_lines(impact, healthy_s, now_s)
+    click.echo(f"\n{title}")
+    for line in lines:
+        click.echo(f"  {line}")
+
+
+def impact_lines(impact: Impact, healthy_s: float | None = None, now_s: float | None = None) -> Iterator[str]:
+    """What is wrong, then what it does, a line each."""
     from assay.units import show
 
     left, heal = impact.left, impact.recovery
     said = [str(failure) for failure in impact.conditions.failures] or ["nothing failed"]
     if impact.conditions.loss_frac:
         said.append(f"{impact.conditions.loss_frac:g} of packets lost")
-    click.echo(f"\nwhat is wrong: {', '.join(said)}; routing {impact.routing}")
+    yield (f"what is wrong: {', '.join(said)}; routing {impact.routing}")
     if healthy_s is not None and now_s is not None:
-        click.echo(f"  healthy {show(healthy_s, 's')}, now {show(now_s, 's')}: {now_s / healthy_s - 1:+.1%}")
-    click.echo(f"  {'pattern':<12} {'bandwidth left':>15} {'hashing':>9} {'time':>9}")
+        yield (f"healthy {show(healthy_s, 's')}, now {show(now_s, 's')}: {now_s / healthy_s - 1:+.1%}")
+    yield (f"{'pattern':<12} {'bandwidth left':>15} {'hashing':>9} {'time':>9}")
     for name, part in left.pattern_frac.items():
         slower = impact.slowdown[name]
         times = f"{slower:8.2f}×" if math.isfinite(slower) else "  endless"
-        click.echo(f"  {name:<12} {part:15.1%} {impact.hashing[name]:8.2f}× {times}")
-    click.echo(
-        f"  bisection left {left.bisection_frac:.2%}; the poorest node keeps {left.rails_frac:.1%} NICs"
-    )
+        yield (f"{name:<12} {part:15.1%} {impact.hashing[name]:8.2f}× {times}")
+    yield (f"bisection left {left.bisection_frac:.2%}; the poorest node keeps {left.rails_frac:.1%} NICs")
     if impact.conditions.loss_frac:
         c = impact.connection
-        click.echo(
-            f"  loss: {c.repeat} with {c.in_flight:,.0f} packets in flight "
+        yield (
+            f"loss: {c.repeat} with {c.in_flight:,.0f} packets in flight "
             f"keeps {impact.goodput_frac:.1%} of the rate"
         )
     if left.stranded:
-        click.echo(f"  {left.stranded:,} flows have no way")
+        yield (f"{left.stranded:,} flows have no way")
     if left.out:
-        click.echo(f"  out: {', '.join(left.out[:8])}{' …' if len(left.out) > 8 else ''}")
+        yield (f"out: {', '.join(left.out[:8])}{' …' if len(left.out) > 8 else ''}")
     for moment in heal.moments:
-        click.echo(f"  {show(moment.at_s, 's'):>9}  {moment.what}")
+        yield (f"{show(moment.at_s, 's'):>9}  {moment.what}")
     if heal.stall_s and now_s:
-        click.echo(f"  the stall costs {heal.stall_s / now_s:,.1f} steps")
+        yield (f"the stall costs {heal.stall_s / now_s:,.1f} steps")

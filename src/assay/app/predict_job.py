@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from assay.app.predict_impact import impact_object, show_impact
+from assay.app.answers import show_answer
+from assay.app.predict_impact import impact_object
+from assay.app.scores import headed
 
 if TYPE_CHECKING:
     from assay.api.predicting_jobs import PredictedJob
-    from assay.predict.jobs.price import ScalingPoint
+    from assay.catalog.messages import Texts
+    from assay.domain.job import PublishedRun
+    from assay.predict.jobs.price import JobPrediction, ScalingPoint
+    from assay.report.answer_page import Page, Table
 
 
-def show_job(done: PredictedJob, *, as_json: bool) -> int:
-    """Print the prediction; 1 where a rank's data do not fit in its GPU."""
-    if as_json:
-        click.echo(json.dumps(_answer(done), indent=1, ensure_ascii=False))
-    else:
-        _show(done)
+def show_job(done: PredictedJob, *, html: Path | None, lang: str, as_json: bool) -> int:
+    """Show the prediction; 1 where a rank's data do not fit in its GPU."""
+    show_answer(
+        lambda _: _answer(done), lambda texts: _page(done, texts), lang=lang, html=html, as_json=as_json
+    )
     return 0 if done.prediction.fits else 1
 
 
 def _answer(done: PredictedJob) -> dict[str, object]:
-    from assay import __version__
-    from assay.codec.answer import SCHEMA_VERSION
     from assay.predict.jobs.price import RANGE
 
     p = done.prediction
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": "predict",
-        "assay_version": __version__,
+    return headed("predict") | {
         "cluster": done.cluster.id,
         "nodes": p.nodes,
         "gpus": p.ranks,
@@ -87,36 +84,104 @@ def _assumed(done: PredictedJob) -> list[str]:
     return [f"{about}: {values[name]:g}" for name, about in parts.items()]
 
 
-def _show(done: PredictedJob) -> None:
+def _page(done: PredictedJob, texts: Texts) -> Page:
+    from assay.app.predict_impact import impact_lines
+    from assay.domain.message import Message
     from assay.predict.jobs.price import RANGE
-    from assay.units import show, show_bytes
+    from assay.report.answer_page import Page, Section
+    from assay.report.prediction_page import breakdown_bars
+    from assay.units import show_bytes
 
-    p = done.prediction
-    step_s = p.step_s
-    click.echo(f"{p.job.name}\non {done.cluster.name}: {p.nodes:,} nodes, {p.ranks:,} GPUs")
-    low, high = (show(step_s * part, "s") for part in RANGE)
-    click.echo(f"step       {show(step_s, 's')}  (assumed range {low} to {high})\n\nwhere the step goes")
-    for q in sorted(p.phases, key=lambda q: -q.exposed_s):
-        hidden = f"   ({show(q.time_s, 's')}, the rest hidden)" if q.exposed_s < q.time_s else ""
-        click.echo(f"  {q.name:18s} {show(q.exposed_s, 's'):>10s} {q.exposed_s / step_s:6.1%}{hidden}")
-    total = sum(p.memory_bytes.values())
-    verdict = "fits" if p.fits else "DOES NOT FIT"
-    click.echo(f"\nmemory of a rank: {show_bytes(round(total))}, {verdict} in {show_bytes(p.capacity_bytes)}")
-    for title, points in (("the same job", done.strong), ("the same work on each GPU", done.weak)):
+    p, label = done.prediction, texts.label
+    low, high = (p.step_s * part for part in RANGE)
+    named = {name.replace("_", " "): s for name, s in p.breakdown_s.items()}
+    held = texts.say(
+        Message.of(
+            "job.memory.fits" if p.fits else "job.memory.no_fit",
+            text=show_bytes(round(sum(p.memory_bytes.values()))),
+            capacity=show_bytes(p.capacity_bytes),
+        )
+    )
+    where = Section(
+        title=label("prediction.breakdown"),
+        table=_phases(p, texts),
+        figures=(lambda: breakdown_bars(named, texts),),
+    )
+    sections = [where]
+    for code, points in (("job.strong", done.strong), ("job.weak", done.weak)):
         if points:
-            click.echo(f"\nscaling, {title}\n  {'nodes':>7} {'GPUs':>8} {'step':>10} {'efficiency':>11}")
-        for point in points:
-            fits = "" if point.fits else "   does not fit"
-            click.echo(
-                f"  {point.nodes:7,} {point.ranks:8,} {show(point.step_s, 's'):>10} "
-                f"{point.efficiency_frac:11.1%}{fits}"
-            )
-    for run, modelled_s in done.published:
-        click.echo(f"\npublished: {run.what}: {run.figure}\n  {run.gpus:,} on {run.system} [{run.source}]")
-        if modelled_s is not None:
-            click.echo(f"  the model on {run.cluster}, as many GPUs: {show(modelled_s, 's')}")
+            sections.append(Section(title=label(code), table=_scaling(points, texts)))
+    if done.published:
+        lines = tuple(_published(run, modelled_s, texts) for run, modelled_s in done.published)
+        sections.append(Section(title=label("job.published"), lines=lines))
     if done.impact is not None:
-        show_impact(done.impact, done.healthy_s, step_s)
-    for line in _assumed(done):
-        click.echo(f"assumed: {line}")
-    click.echo(f"source: {p.job.source}")
+        what, *effects = impact_lines(done.impact, done.healthy_s, p.step_s)
+        sections.append(Section(title=label("job.wrong"), blocks=((what, "\n".join(effects)),)))
+    return Page(
+        kind="prediction.title",
+        title=texts.say(
+            Message.of("job.title", name=p.job.name, cluster=done.cluster.name, nodes=p.nodes, gpus=p.ranks)
+        ),
+        lead=(texts.say(Message.of("job.step", step_s=p.step_s, low_s=low, high_s=high)), held),
+        sections=tuple(sections),
+        notes=(
+            *(texts.say(Message.of("trace.assumed", text=line)) for line in _assumed(done)),
+            texts.say(Message.of("job.source", text=p.job.source)),
+        ),
+    )
+
+
+def _phases(p: JobPrediction, texts: Texts) -> Table:
+    from assay.report.answer_page import Table
+    from assay.units import show
+
+    rows = tuple(
+        (
+            q.name.replace("_", " "),
+            show(q.exposed_s, "s"),
+            f"{q.exposed_s / p.step_s:.1%}",
+            show(q.time_s - q.exposed_s, "s"),
+        )
+        for q in sorted(p.phases, key=lambda q: -q.exposed_s)
+    )
+    return Table(headers=tuple(texts.label(f"job.head.{name}") for name in _PHASE_HEADS), rows=rows)
+
+
+def _scaling(points: tuple[ScalingPoint, ...], texts: Texts) -> Table:
+    from assay.report.answer_page import Table
+    from assay.units import show
+
+    rows = tuple(
+        (
+            f"{point.nodes:,}",
+            f"{point.ranks:,}",
+            show(point.step_s, "s"),
+            f"{point.efficiency_frac:.1%}",
+            texts.label("job.fits" if point.fits else "job.no_fit"),
+        )
+        for point in points
+    )
+    heads = tuple(texts.label(f"job.head.{name}") for name in _SCALING_HEADS)
+    return Table(headers=heads, rows=rows, words=frozenset({4}))
+
+
+def _published(run: PublishedRun, modelled_s: float | None, texts: Texts) -> str:
+    from assay.domain.message import Message
+
+    said = texts.say(
+        Message.of(
+            "job.run",
+            what=run.what,
+            figure=run.figure,
+            gpus=run.gpus,
+            system=run.system,
+            source=run.source,
+        )
+    )
+    if modelled_s is None:
+        return said
+    return f"{said} {texts.say(Message.of('job.modelled', cluster=run.cluster, step_s=modelled_s))}"
+
+
+_PHASE_HEADS = ("phase", "exposed", "share", "hidden")
+_SCALING_HEADS = ("nodes", "gpus", "step", "efficiency", "memory")

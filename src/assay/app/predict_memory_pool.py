@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from assay.app.options import json_option
+from assay.app.answers import show_answer
+from assay.app.options import json_option, page_options
+from assay.app.scores import headed
 
 if TYPE_CHECKING:
-    from assay.predict.memory_pool import PooledMemory
+    from assay.catalog.messages import Texts
+    from assay.domain.message import MessageValue
+    from assay.predict.memory_pool import PooledMemory, Way
+    from assay.report.answer_page import Page
 
 
 @click.command(name="memory-pool")
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--locality", type=float, default=0.0, show_default=True, help="Part of reads that placement keeps local."
 )
+@page_options
 @json_option
 def memory_pool(
     system: str,
@@ -34,6 +40,8 @@ def memory_pool(
     gpus: int | None,
     read_frac: float,
     locality: float,
+    html: Path | None,
+    lang: str,
     as_json: bool,
 ) -> int:
     """Hold data in the memory of all GPUs of an NVLink domain: share of remote accesses, time, alternatives.
@@ -53,21 +61,18 @@ def memory_pool(
     data = float(parse_bytes(size)) if size else read_model(str(workload)).parameters * weight_bytes
     cluster = read_cluster(system)
     found = pool(cluster, data, gpus=gpus, read_frac=read_frac, locality=locality)
-    if as_json:
-        click.echo(json.dumps(_answer(cluster.id, found), indent=1))
-    else:
-        _show(cluster.name, found)
+    show_answer(
+        lambda _: _answer(cluster.id, found),
+        lambda texts: _page(cluster.name, found, texts),
+        lang=lang,
+        html=html,
+        as_json=as_json,
+    )
     return 0 if found.fits else 1
 
 
 def _answer(cluster: str, found: PooledMemory) -> dict[str, object]:
-    from assay import __version__
-    from assay.codec.answer import SCHEMA_VERSION
-
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": "predict memory-pool",
-        "assay_version": __version__,
+    return headed("predict memory-pool") | {
         "cluster": cluster,
         "data_bytes": found.data_bytes,
         "gpus": found.gpus,
@@ -92,30 +97,34 @@ def _answer(cluster: str, found: PooledMemory) -> dict[str, object]:
     }
 
 
-_WORDS = {
-    "pooled": "spread over all GPUs",
-    "copied": "a copy in each GPU",
-    "host": "the rest in the host's memory",
-}
-
-
-def _show(name: str, found: PooledMemory) -> None:
+def _page(name: str, found: PooledMemory, texts: Texts) -> Page:
+    from assay.domain.message import Message
+    from assay.report.answer_page import Page, Section, Table
     from assay.units import show, show_bytes
 
-    click.echo(
-        f"{show_bytes(found.data_bytes)} on {found.gpus} GPUs of {name}\n"
-        f"  pool       {show_bytes(found.pool_bytes)}: {'fits' if found.fits else 'DOES NOT FIT'}\n"
-        f"  remote     {found.remote_frac:.1%} of the accesses\n"
-        f"  bandwidth  memory {show(found.local_Bps, 'B/s')}, links {show(found.link_Bps, 'B/s')}, "
-        f"host {show(found.host_Bps, 'B/s')} a GPU\n\n"
-        f"  {'way':<30} {'one pass':>10} {'once before':>12}  bound by"
-    )
-    for way in found.ways:
+    def say(code: str, **values: MessageValue) -> str:
+        return texts.say(Message.of(f"pool.{code}", **values))
+
+    def row(way: Way) -> tuple[str, ...]:
         if way.pass_s is None:
-            click.echo(f"  {_WORDS[way.name]:<30} {'does not fit':>10}")
-            continue
-        best = "   ← fastest" if way is found.best else ""
-        click.echo(
-            f"  {_WORDS[way.name]:<30} {show(way.pass_s, 's'):>10} {show(way.setup_s, 's'):>12}  "
-            f"{way.bound_by}{best}"
-        )
+            return texts.label(f"pool.way.{way.name}"), texts.label("job.no_fit"), "", "", ""
+        best = texts.label("pool.fastest") if way is found.best else ""
+        held = texts.label(f"pool.way.{way.name}")
+        return held, show(way.pass_s, "s"), show(way.setup_s, "s"), texts.label(way.bound_by), best
+
+    heads = (*(texts.label(f"pool.head.{head}") for head in ("way", "pass", "setup", "bound")), "")
+    return Page(
+        kind="pool.page",
+        title=say("title", text=show_bytes(found.data_bytes), gpus=found.gpus, cluster=name),
+        lead=(
+            say("fits" if found.fits else "no_fit", text=show_bytes(found.pool_bytes)),
+            say("remote", text=f"{found.remote_frac:.1%}"),
+            say("rates", memory_Bps=found.local_Bps, link_Bps=found.link_Bps, host_Bps=found.host_Bps),
+        ),
+        sections=(
+            Section(
+                title=texts.label("pool.ways"),
+                table=Table(headers=heads, rows=tuple(map(row, found.ways)), words=frozenset({0, 3, 4})),
+            ),
+        ),
+    )

@@ -1,16 +1,16 @@
-"""A step predicted from a trace, on the terminal and as JSON."""
+"""A step predicted from a trace: JSON, and a page of text or HTML."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
-from assay.app.prediction import wrapped
 from assay.app.scores import headed
 
 if TYPE_CHECKING:
     from assay.api.tracing import FromTrace
+    from assay.catalog.messages import Texts
+    from assay.domain.message import MessageValue
+    from assay.report.answer_page import Page
 
 
 def answer(done: FromTrace) -> dict[str, object]:
@@ -49,33 +49,44 @@ def answer(done: FromTrace) -> dict[str, object]:
     }
 
 
-def show_trace(done: FromTrace) -> None:
-    """Print it: the step, where it goes beside where the traced one went, and what the replay is worth."""
+def page(done: FromTrace, texts: Texts) -> Page:
+    """The step, where it goes beside where the traced one went, and what the replay is worth."""
+    from assay.domain.message import Message
+    from assay.report.answer_page import Page, Section, Table
+    from assay.report.prediction_page import breakdown_bars
     from assay.units import show
 
-    p = done.prediction
+    def say(code: str, **values: MessageValue) -> str:
+        return texts.say(Message.of(f"trace.{code}", **values))
+
+    p, label = done.prediction, texts.label
     t = p.step_time_s
-    click.echo(wrapped(f"{done.traced.file}: {p.world} ranks, {done.traced.steps} steps traced"))
-    click.echo(wrapped(f"on {done.cluster.name}: {done.cluster.count} nodes, {p.ranks} GPUs"))
-    click.echo(f"step       {show(t.value, 's')}  (80 %: {show(t.low, 's')} to {show(t.high, 's')})")
-    click.echo(f"traced     {show(p.measured_s, 's')}")
-    error = p.replayed_s / p.measured_s - 1
-    told = f"{show(p.replayed_s, 's')} ({error:+.1%}): the traced job with its collectives predicted"
-    click.echo(wrapped(f"replay     {told}", hang=11))
+    lead = [
+        say("step", step_s=t.value, low_s=t.low, high_s=t.high),
+        say("traced", step_s=p.measured_s),
+        say("replay", step_s=p.replayed_s, error=f"{p.replayed_s / p.measured_s - 1:+.1%}"),
+        say("speedup", kept=f"{done.speedup_frac:.1%}"),
+    ]
     if done.tokens_per_s_per_gpu is not None:
-        click.echo(f"rate       {done.tokens_per_s_per_gpu:,.0f} tokens/s/GPU")
-    click.echo(f"speed-up   {done.speedup_frac:.1%} of linear against the traced job")
-    click.echo(f"\n{'where the step goes':<28} {'predicted':>12} {'':>6} {'traced':>12}")
-    names = dict.fromkeys((*p.breakdown_s, *p.measured_breakdown_s))
-    for name in names:
+        lead.append(say("rate", rate=f"{done.tokens_per_s_per_gpu:,.0f}"))
+
+    def row(name: str) -> tuple[str, ...]:
         new, old = p.breakdown_s.get(name), p.measured_breakdown_s.get(name)
-        share = f"{new / t.value:6.1%}" if new else ""
-        click.echo(f"  {name:<26} {_time(new):>12} {share:>6} {_time(old):>12}")
-    for line in (*p.assumptions, *done.assumed):
-        click.echo(wrapped(f"assumed: {line}", hang=9))
+        share = f"{new / t.value:.1%}" if new else ""
+        return label(name), show(new, "s") if new else "–", share, show(old, "s") if old else "–"
 
-
-def _time(seconds: float | None) -> str:
-    from assay.units import show
-
-    return show(seconds, "s") if seconds else "–"
+    names = dict.fromkeys((*p.breakdown_s, *p.measured_breakdown_s))
+    heads = tuple(label(f"trace.head.{name}") for name in ("part", "predicted", "share", "traced"))
+    return Page(
+        kind="trace.page",
+        title=say("title", file=done.traced.file, ranks=p.world, steps=done.traced.steps),
+        lead=(say("on", cluster=done.cluster.name, nodes=done.cluster.count, gpus=p.ranks), *lead),
+        sections=(
+            Section(
+                title=label("prediction.breakdown"),
+                table=Table(headers=heads, rows=tuple(map(row, names))),
+                figures=(lambda: breakdown_bars(p.breakdown_s, texts),),
+            ),
+        ),
+        notes=tuple(say("assumed", text=label(line)) for line in (*p.assumptions, *done.assumed)),
+    )

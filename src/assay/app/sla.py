@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from assay.app.options import json_option, lang_option, ledger_option
+from assay.app.answers import write_page
+from assay.app.options import json_option, ledger_option, page_options
 from assay.errors import EXIT_NO, EXIT_OK, EXIT_UNDECIDED
 
 
@@ -32,10 +33,16 @@ def _time(ctx: click.Context, param: click.Parameter, value: str | None) -> floa
     metavar="FILE",
     help="The contract's terms (YAML).  [default: 99.9 % of node time]",
 )
-@lang_option
+@page_options
 @json_option
 def sla(
-    ledger: Path, from_s: float | None, to_s: float | None, contract: Path | None, lang: str, as_json: bool
+    ledger: Path,
+    from_s: float | None,
+    to_s: float | None,
+    contract: Path | None,
+    html: Path | None,
+    lang: str,
+    as_json: bool,
 ) -> int:
     """Was the promised service given? Availability, response times, goodput, credit, from the ledger.
 
@@ -46,16 +53,18 @@ def sla(
     from assay.api.watching import service_of
     from assay.catalog.messages import Texts
     from assay.report import incidents as shown
+    from assay.report.service_page import service_page
 
     service, terms, habit = service_of(ledger, from_s=from_s, to_s=to_s, contract=contract)
     texts = Texts(lang)
-    if as_json:
-        told = shown.answer(
-            "sla", assay_version=__version__, **shown.service_object(service, terms, texts, habit)
-        )
-        click.echo(json.dumps(told, indent=1, ensure_ascii=False))
-    else:
-        click.echo(shown.plain_service(service, terms, texts, habit), nl=False)
+    answer = shown.answer(
+        "sla", assay_version=__version__, **shown.service_object(service, terms, texts, habit)
+    )
+    told = json.dumps(answer, indent=1, ensure_ascii=False)
+    if html:
+        page = service_page(service, terms, texts, habit)
+        write_page(html, page, texts, answer_json=told)
+    click.echo(told if as_json else shown.plain_service(service, terms, texts, habit), nl=as_json)
     counted = service.node_frac if terms.basis == "node" else service.job_frac
     if counted is None:
         return EXIT_UNDECIDED

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from assay.app.answers import show_answer
 from assay.app.options import json_option, page_options
 from assay.app.scores import headed, print_validation
 from assay.units import percent
 
 if TYPE_CHECKING:
+    from assay.catalog.messages import Texts
     from assay.domain.cluster import Node
     from assay.fabric.validate import ChoiceValidation
+    from assay.report.answer_page import Page
+
+#: So many points where the choices differ are listed, the most costly first.
+_WORST = 30
 
 files_argument = click.argument(
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -52,14 +57,21 @@ def collectives(files: Sequence[Path], cross: str | None, html: Path | None, lan
 
 @click.command()
 @files_argument
+@page_options
 @json_option
-def choices(files: Sequence[Path], as_json: bool) -> int:
+def choices(files: Sequence[Path], html: Path | None, lang: str, as_json: bool) -> int:
     """Modelled against real choices of NCCL (JSON as in validation/nccl_choices, the XML beside it)."""
     from assay.fabric.validate import validate_choices
 
     texts = [(str(file), file.read_text(encoding="utf-8")) for file in files if file.suffix == ".json"]
     result = validate_choices(texts, _Topologies(files))
-    click.echo(json.dumps(choices_answer(result), indent=2) if as_json else _agreement(result))
+    show_answer(
+        lambda _: choices_answer(result),
+        lambda texts: _page(result, texts),
+        lang=lang,
+        html=html,
+        as_json=as_json,
+    )
     return 0
 
 
@@ -119,10 +131,39 @@ def choices_answer(result: ChoiceValidation) -> dict[str, object]:
     return headed("validate choices") | {"rows": rows, "groups": groups}
 
 
-def _agreement(result: ChoiceValidation) -> str:
-    lines = [f"{'group':<36} {'points':>7} {'agree':>8} {'regret':>8} {'graphs':>8}"]
-    lines.append(f"{'goal':<36} {'':>7} {'95.0%':>8} {'<5.0%':>8} {'90.0%':>8}")
+#: Goals of a validation of choices: points that agree, regret, graphs that are equal.
+_GOALS = ("≥ 95 %", "< 5 %", "≥ 90 %")
+
+
+def _page(result: ChoiceValidation, texts: Texts) -> Page:
+    from assay.domain.message import Message
+    from assay.report.answer_page import Page, Section, Table
+
+    label = texts.label
+    rows: list[tuple[str, ...]] = [(label("validation.goal"), "", *_GOALS)]
     for name, g in result.groups.items():
         shown = (g.agreement_frac, g.median_regret_frac, g.graphs_equal_frac)
-        lines.append(f"{name:<36} {g.n:>7} " + " ".join(f"{percent(x):>8}" for x in shown))
-    return "\n".join(lines)
+        rows.append((name, str(g.n), *map(percent, shown)))
+    heads = tuple(label(f"choices.head.{head}") for head in ("group", "points", "agree", "regret", "graphs"))
+    sections = [
+        Section(
+            title=label("choices.groups"),
+            lines=(label("choices.caption"),),
+            table=Table(headers=heads, rows=tuple(rows)),
+        )
+    ]
+    apart = [row for row in result.rows if row.skipped is None and not row.agree]
+    if apart:
+        worst = sorted(apart, key=lambda row: -(row.regret_frac or 0.0))[:_WORST]
+        cells = tuple((r.id, r.measured, r.predicted or "–", percent(r.regret_frac)) for r in worst)
+        heads = tuple(label(f"choices.head.{head}") for head in ("point", "nccl", "ours", "regret"))
+        table = Table(headers=heads, rows=cells, words=frozenset({0, 1, 2}))
+        sections.append(Section(title=label("choices.apart"), table=table))
+    every = result.groups["all"]
+    lead = Message.of("choices.lead", points=every.n, agree=percent(every.agreement_frac))
+    return Page(
+        kind="validation.title",
+        title=label("choices.title"),
+        lead=(texts.say(lead),),
+        sections=tuple(sections),
+    )

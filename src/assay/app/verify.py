@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from assay.app.options import json_option
+from assay.app.answers import write_page
+from assay.app.options import json_option, page_options
 
 
 @click.command()
@@ -19,11 +20,9 @@ from assay.app.options import json_option
     metavar="FILE",
     help="The annex that was signed (Markdown or HTML).",
 )
-@click.option(
-    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the answer."
-)
+@page_options
 @json_option
-def verify(run: Path, annex_file: Path | None, lang: str, as_json: bool) -> int:
+def verify(run: Path, annex_file: Path | None, html: Path | None, lang: str, as_json: bool) -> int:
     """Check that a run is whole, which hardware it came from, and that it follows an annex.
 
     Exit code 0: whole, and made as the annex asks. 1: changed after it ended, or made otherwise. 3: it did
@@ -32,12 +31,12 @@ def verify(run: Path, annex_file: Path | None, lang: str, as_json: bool) -> int:
     from assay import __version__
     from assay.api.annexing import verify as check
     from assay.catalog.messages import Texts
-    from assay.report.verification import answer, plain_text
+    from assay.report.verification import answer, page, plain_text
 
     verified = check(run, annex_file=annex_file)
-    if as_json:
-        told = answer(verified, assay_version=__version__)
-        click.echo(json.dumps(told, indent=1, ensure_ascii=False))
-    else:
-        click.echo(plain_text(verified, Texts(lang)), nl=False)
+    texts = Texts(lang)
+    told = json.dumps(answer(verified, assay_version=__version__), indent=1, ensure_ascii=False)
+    if html:
+        write_page(html, page(verified, texts), texts, answer_json=told)
+    click.echo(told if as_json else plain_text(verified, texts), nl=as_json)
     return verified.verdict.exit_code

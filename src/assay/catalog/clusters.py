@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from assay.catalog.devices import gpu, nic, pcie
-from assay.catalog.nodes import Parts, build_node
+from assay.catalog.nodes import CPUS, INTERCONNECTS, Parts, build_node
 from assay.codec.cluster import ClusterParts, NodeText, load_cluster_parts
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
@@ -75,6 +75,10 @@ def _build(parts: ClusterParts) -> Cluster:
         if (generation := getattr(node, key)) is not None:
             with parts.placed("node", key):
                 pcie(generation)
+    for key, known in (("cpu", CPUS), ("interconnect", INTERCONNECTS)):
+        if getattr(node, key) not in known:
+            with parts.placed("node", key):
+                raise unknown_name(key, getattr(node, key), known)
     rate = _nic_rate(parts, node)
     with parts.placed("node"):
         built = build_node(

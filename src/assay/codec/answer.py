@@ -26,6 +26,7 @@ def answer(
     run: str | None,
     text: Text,
     finding_text: FindingText,
+    attestation_of: Callable[[Judgement], str | None] = lambda _: None,
 ) -> dict[str, object]:
     """The answer of `qualify` and `judge`; a missing value is null beside a reason."""
     return {
@@ -35,17 +36,21 @@ def answer(
         "verdict": assessment.verdict.value,
         "profile": assessment.profile,
         "run": run,
-        "criteria": [judgement_object(j, text) for j in assessment.judgements],
+        "criteria": [judgement_object(j, text, attestation_of(j)) for j in assessment.judgements],
         "findings": [finding_object(f, text, finding_text) for f in assessment.findings],
         "missing_ranks": list(assessment.missing_ranks),
         "notes": [text(note) for note in assessment.notes],
     }
 
 
-def judgement_object(j: Judgement, text: Text) -> dict[str, object]:
-    """One criterion about one subject. `bound.value` is the bound applied, in `bound.unit`."""
+def judgement_object(j: Judgement, text: Text, attestation: str | None = None) -> dict[str, object]:
+    """One criterion about one subject. `bound.value` is the bound applied, in `bound.unit`.
+
+    `attestation` is the id of the transport that its result was carried by.
+    """
     c = j.criterion
-    return {
+    carried = {"attestation": attestation} if attestation else {}
+    return carried | {
         "id": c.id,
         "quantity": c.quantity,
         "subject": str(j.subject),

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
+from assay.codec.attestation import attestation_object, attestation_of
 from assay.codec.plain import kind_word, number_at, read_object, require_known, text_at, whole_at
+from assay.domain.attestation import Attestation
 from assay.domain.event import Event
 from assay.domain.fact import Fact
 from assay.domain.reading import Origin, Reading, SampleRef
@@ -28,7 +30,7 @@ class Header:
     schema_version: int = SCHEMA_VERSION
 
 
-LineRecord = Reading | Fact | Event | Header
+LineRecord = Reading | Fact | Event | Attestation | Header
 
 # A line has the names of its record's fields, and its type.
 _READING_KEYS = frozenset(field.name for field in fields(Reading)) | {"type"}
@@ -50,6 +52,7 @@ class LineDecoder:
             "reading": self._reading,
             "fact": self._fact,
             "event": self._event,
+            "attestation": attestation_of,
             "header": self._header,
         }
 
@@ -187,6 +190,8 @@ def encode(record: LineRecord) -> dict[str, object]:
         return _encode_fact(record)
     if isinstance(record, Event):
         return _encode_event(record)
+    if isinstance(record, Attestation):
+        return attestation_object(record)
     return {
         "type": "header",
         "schema_version": record.schema_version,

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from assay.codec.document import Document
 from assay.errors import AssayError, InputError, did_you_mean
@@ -69,9 +70,33 @@ def _told(fault: ValidationError, document: Document, model: type[BaseModel]) ->
     if first["type"] == "enum":
         choices = [str(choice.value) for choice in _enum_at(model, path)]
         return InputError(f"{path[-1]} is {value!r}{of}", where=where, fix=did_you_mean(str(value), choices))
-    return InputError(
-        f"{_spoken(path, '')} is {value!r}: {first['msg'][:1].lower()}{first['msg'][1:]}", where=where
-    )
+    return InputError(f"{_spoken(path, '')} is {value!r}: {_wanted(first)}", where=where, fix=_written(first))
+
+
+def _wanted(error: ErrorDetails) -> str:
+    """What would be right, in words; pydantic's own where it is none of the common faults."""
+    bounds = error.get("ctx", {})
+    words = {
+        "string_type": "text is wanted",
+        "int_type": "a whole number is wanted",
+        "float_type": "a number is wanted",
+        "bool_type": "true or false is wanted",
+        "list_type": "a list is wanted",
+        "dict_type": "keys with values are wanted",
+        "model_type": "keys with values are wanted",
+        "greater_than_equal": f"at least {bounds.get('ge')} is wanted",
+        "greater_than": f"more than {bounds.get('gt')} is wanted",
+        "less_than_equal": f"at most {bounds.get('le')} is wanted",
+    }
+    return words.get(error["type"], f"{error['msg'][:1].lower()}{error['msg'][1:]}")
+
+
+def _written(error: ErrorDetails) -> str | None:
+    """How to write a number where text is wanted: most such text is an amount, whose unit is not guessed."""
+    value = error["input"]
+    if error["type"] != "string_type" or isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return f"an amount needs its unit, as '400 Gbit/s', '16 GiB' or '5 s'; a name needs quotes: '{value}'"
 
 
 def _path(loc: tuple[int | str, ...], document: Document) -> tuple[int | str, ...]:

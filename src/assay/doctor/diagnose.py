@@ -9,6 +9,7 @@ from enum import Enum
 from assay.doctor.facts import Facts, Job, collect
 from assay.doctor.order import fold
 from assay.doctor.registry import Rule, rules
+from assay.doctor.unexplained import unexplained
 from assay.domain.finding import Finding, Severity
 from assay.errors import EXIT_NO, EXIT_OK, EXIT_UNDECIDED, InputError
 from assay.formats.artefact import Read, Reading, read
@@ -18,7 +19,7 @@ CAUSE_FRAC = 0.5
 
 
 class Outcome(str, Enum):
-    """A cause was found, nothing is wrong, or there is a symptom with a shortlist of causes."""
+    """A cause was found; nothing is wrong; or a symptom with a shortlist of causes, or nothing understood."""
 
     FAULT = "fault"
     NONE = "none"
@@ -76,8 +77,10 @@ def diagnose(files: Iterable[tuple[str, Iterable[str] | bytes] | Read]) -> Diagn
     job = Job(facts)
     asked = rules()
     findings = fold([finding for one in asked for finding in one.find(facts, job)])
+    if _verdict(findings) is Outcome.NONE:
+        findings = [*unexplained(facts), *findings]
     return Diagnosis(
-        verdict=_verdict(findings),
+        verdict=_verdict(findings) if _understood(facts) else Outcome.UNDECIDED,
         findings=tuple(findings),
         readings=tuple(facts.readings),
         facts=facts,
@@ -91,6 +94,12 @@ def _verdict(findings: Iterable[Finding]) -> Outcome:
     if any(f.confidence_frac >= CAUSE_FRAC for f in open_ones):
         return Outcome.FAULT
     return Outcome.UNDECIDED if open_ones else Outcome.NONE
+
+
+def _understood(facts: Facts) -> bool:
+    """Whether anything was, of files that have lines: a command's answer may be any text."""
+    kinds = _kinds(facts) - {"shell"}
+    return bool(kinds) or facts.states_anything or not any(r.lines for r in facts.readings)
 
 
 def _kinds(facts: Facts) -> set[str]:

@@ -105,6 +105,12 @@ class Facts:
         """Every line that states one of the facts, in the order given and read."""
         return [said for fact in facts for said in self.said.get(fact, ())]
 
+    @property
+    def states_anything(self) -> bool:
+        """Whether a reader made anything of any line, beside the commands that stand there."""
+        lists = (getattr(self, name) for name in _LISTS.values() if name != "commands")
+        return bool(self.said or self.channels or self.steps or self.fio or any(lists))
+
     def has(self, *facts: str) -> bool:
         """Whether any line states one of the facts."""
         return any(self.said.get(fact) for fact in facts)

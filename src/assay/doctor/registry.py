@@ -122,7 +122,10 @@ def node(host: str | None) -> Subject:
 
 
 #: A folder that may be named after a host, and how deep below it a file lies (node7/dmesg, node7/logs/dmesg).
-_HOST_FOLDER = re.compile(r"(?!tmp|pytest)[A-Za-z][A-Za-z0-9-]*\d[\w-]*|localhost")
+_HOST_FOLDER = re.compile(
+    r"(?!(?:tmp|pytest|job|run|case|test|exp|logs?|docs?|out|attempt|try|step|rank|part|data|v)[\W_\d])"
+    r"[A-Za-z][A-Za-z0-9-]*\d[\w-]*|localhost"
+)
 _DEPTH = 2
 
 

@@ -58,12 +58,14 @@ class Layout:
         if inner % (self.ep * self.etp):
             raise InputError(
                 f"ep × etp = {self.ep} × {self.etp} = {self.ep * self.etp} does not divide "
-                f"tp × cp × dp = {self.tp} × {self.cp} × {self.dp} = {inner}"
+                f"tp × cp × dp = {self.tp} × {self.cp} × {self.dp} = {inner}",
+                fix=f"take an ep × etp that does: {_near_divisors(inner, self.ep * self.etp)}",
             )
         group = self.dp * self.cp
         if self.shard_ranks < 0 or (self.shard_ranks and group % self.shard_ranks):
             raise InputError(
-                f"shard_ranks = {self.shard_ranks} does not divide dp × cp = {self.dp} × {self.cp} = {group}"
+                f"shard_ranks = {self.shard_ranks} does not divide dp × cp = {self.dp} × {self.cp} = {group}",
+                fix=f"take one that does: {_near_divisors(group, abs(self.shard_ranks))}",
             )
 
     @property
@@ -92,7 +94,10 @@ class Layout:
         if self.ranks != gpus:
             raise InputError(f"{self.product}, but the cluster has {gpus} GPUs", fix=_nearest(self, gpus))
         if heads % self.tp:
-            raise InputError(f"tp = {self.tp} does not divide {heads} attention heads")
+            raise InputError(
+                f"tp = {self.tp} does not divide {heads} attention heads",
+                fix=f"take a tp that does: {_near_divisors(heads, self.tp)}",
+            )
         if layers < self.pp * self.vpp:
             raise InputError(
                 f"pp × vpp = {self.pp} × {self.vpp} = {self.pp * self.vpp} stages for {layers} layers"
@@ -124,6 +129,7 @@ def parse_layout(text: str, *, gpus: int, where: str | None = None) -> Layout:
             raise InputError(
                 f"tp × pp × cp = {said.tp} × {said.pp} × {said.cp} = {inner} does not divide {gpus} GPUs",
                 where=where,
+                fix=f"take {_near_multiples(inner, gpus)} GPUs, or degrees whose product divides {gpus}",
             )
         values["dp"] = gpus // inner
     if said.vpp > 1 and "schedule" not in values:
@@ -151,3 +157,17 @@ def _nearest(layout: Layout, gpus: int) -> str:
     if gpus % inner == 0:
         return f"with dp = {gpus // inner} it takes {gpus}"
     return f"tp × pp × cp = {inner} does not divide {gpus}; use a multiple of {inner} GPUs"
+
+
+def _near_divisors(whole: int, wanted: int) -> str:
+    """The divisors of `whole` on both sides of a number that is none."""
+    found = [divisor for divisor in range(1, whole + 1) if whole % divisor == 0]
+    below = [divisor for divisor in found if divisor < wanted][-1:]
+    above = [divisor for divisor in found if divisor > wanted][:1]
+    return " or ".join(map(str, below + above))
+
+
+def _near_multiples(part: int, wanted: int) -> str:
+    """The multiples of `part` on both sides of a number that is none."""
+    below = wanted // part * part
+    return " or ".join(str(n) for n in (below, below + part) if n)

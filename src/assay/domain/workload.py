@@ -22,6 +22,8 @@ class Transformer:
     MLA is described by `query_rank` (0: queries are not compressed), `latent_rank` (0: no MLA) and
     `rope_dim`. Of `layers`, `moe_layers` carry `experts` of width `expert_ffn`, of which each token visits
     `topk`, beside one shared expert of width `shared_ffn`. `extra_heads` are multi-token-prediction layers.
+    A token sees `window` positions in `window_layers` of the layers (0: in all). `assumed` is what a file
+    left open.
 
     A hybrid mixes the tokens of `ssm_layers` by a state space (Mamba-2) instead of attention: `ssm_heads` of
     width `ssm_head_dim`, each with `ssm_state` states, whose inputs and outputs `ssm_groups` of heads share.
@@ -47,6 +49,7 @@ class Transformer:
     learned_positions: int = 0
     seq_len: int = 4096
     window: int = 0
+    window_layers: int = 0
     query_rank: int = 0
     latent_rank: int = 0
     rope_dim: int = 0
@@ -63,6 +66,7 @@ class Transformer:
     ssm_groups: int = 0
     bare_layers: int = 0
     aliases: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for entry in fields(self):
@@ -74,6 +78,10 @@ class Transformer:
                 raise InputError(f"{self.id}: {name} = {getattr(self, name)}; at least 1 is wanted")
         if self.heads % self.kv_heads:
             raise InputError(f"{self.id}: {self.heads} heads are no multiple of {self.kv_heads} kv_heads")
+        if self.window_layers > (self.layers if self.window else 0):
+            raise InputError(
+                f"{self.id}: {self.window_layers} of {self.layers} layers have a window of {self.window}"
+            )
         if self.moe_layers + self.bare_layers > self.layers:
             raise InputError(
                 f"{self.id}: of {self.layers} layers {self.moe_layers} carry experts and {self.bare_layers} "
@@ -92,6 +100,8 @@ class Transformer:
             )
         if self.dense_layers and self.ffn < 1:
             raise InputError(f"{self.id}: {self.dense_layers} dense layers, but ffn = {self.ffn}")
+        if self.window and not self.window_layers:
+            object.__setattr__(self, "window_layers", self.layers)
         if self.value_dim == 0:
             object.__setattr__(self, "value_dim", self.head_dim)
 
@@ -120,6 +130,11 @@ class Transformer:
         """Matrix weights of the mixers of all layers, attention or state space."""
         state_space = self.hidden * (self.ssm_projected + self.ssm_inner)
         return self.attention_layers * self.attention_weights + self.ssm_layers * state_space
+
+    @property
+    def windowed_frac(self) -> float:
+        """Part of the layers that see only `window` positions."""
+        return self.window_layers / self.layers
 
     @property
     def attention_weights(self) -> int:
@@ -180,9 +195,9 @@ class Transformer:
 
     def with_layers(self, layers: int) -> Transformer:
         """The same model cut to fewer layers, experts in proportion (a proxy, as benchmarks use)."""
-        kinds = ("moe_layers", "ssm_layers", "bare_layers")
+        kinds = ("moe_layers", "window_layers", "ssm_layers", "bare_layers")
         part = {name: round(getattr(self, name) * layers / self.layers) for name in kinds}
-        return replace(self, layers=layers, **part)
+        return replace(self, layers=layers, window=self.window if part["window_layers"] else 0, **part)
 
     def forward_flop_per_token(self, seq_len: int, *, causal: bool = True) -> float:
         """Matrix FLOPs of one token's forward pass: 2 per weight met, and attention over the sequence.
@@ -202,10 +217,9 @@ class Transformer:
         return per_token + mixed + 4.0 * self.ssm_layers * self.ssm_inner * self.ssm_state
 
     def attention_flop_per_token(self, seq_len: int, *, causal: bool = True) -> float:
-        """FLOPs of scores and values for one token of one layer."""
+        """FLOPs of scores and values for one token, as the mean of layers with and without a window."""
         seen = (seq_len + 1) / 2 if causal else float(seq_len)
-        if self.window:
-            seen = min(seen, float(self.window))
+        seen += self.windowed_frac * (min(seen, float(self.window)) - seen)
         width = self.head_dim + (self.rope_dim if self.latent_rank else 0) + self.value_dim
         return 2.0 * seen * self.heads * width
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from assay.domain.fabric import Transport
 from assay.fabric.nccl.tuning import hop_us
+from assay.fabric.parameters import RDMA
 from assay.fabric.situation import Ground
 
 Floats = NDArray[np.float64]
@@ -85,15 +86,15 @@ def terms(q: Question) -> dict[str, Floats]:
     sharp = q.algorithm in ("NVLS", "COLLNET_DIRECT", "COLLNET_CHAIN")
     found[f"wire/{_engine(q)}/{_kind(g)}"] = wire
     if g.link == "nvlink":
-        found[f"copy/{_kind(g)}"] = copied
+        found["copy"] = copied
     found[f"fill/{_engine(q)}"] = chunk
     if g.transport is not None:
         many = q.nodes > 1
-        found[f"net-start/{_net(g)}"] = np.where(many, 1.0, 0.0)
+        found[f"net-start/{_way(g)}"] = np.where(many, 1.0, 0.0)
         found[f"net-hop/{q.protocol}/{_hopping(g)}"] = outside * _hop_s(q, "net")
         # A switch that adds up sends nothing on before the node has added up, so that both sides cost time.
         found["net/sharp" if sharp else f"net/{_net(g)}"] = net
-        found[f"net-fill/{_net(g)}"] = _net_fill_s(q)
+        found[f"net-fill/{_way(g)}"] = _net_fill_s(q)
     return found
 
 
@@ -107,7 +108,9 @@ def _chunk_bytes(q: Question, n: Floats) -> Floats:
 
 def _hop_s(q: Question, link: str) -> float:
     """NCCL's figure for a hop; where it counts none, that of a tree."""
-    return (hop_us(q.algorithm, q.protocol, link) or hop_us("TREE", q.protocol, link)) * 1e-6
+    version = q.ground.nccl.version
+    of_way = hop_us(q.algorithm, q.protocol, link, version)
+    return (of_way or hop_us("TREE", q.protocol, link, version)) * 1e-6
 
 
 def _start(q: Question) -> str:
@@ -120,6 +123,11 @@ def _start(q: Question) -> str:
 def _hopping(g: Ground) -> str:
     """Transports that share their cost of a hop."""
     return "rdma" if _net(g) in ("infiniband", "roce") else _net(g)
+
+
+def _way(g: Ground) -> str:
+    """The transport below its kind: NICs that write into the far GPU's memory, or a stack of software."""
+    return f"{'rdma' if _net(g) in RDMA else 'stack'}/{_net(g)}"
 
 
 def _kind(g: Ground) -> str:
@@ -172,13 +180,13 @@ def _inside_s(q: Question, n: Floats) -> tuple[Floats, Floats, Floats]:
         chunk = np.minimum(size / 2, step) / link
         if q.op == "all_reduce":
             return size * (1 + 1 / ppn) / link, none, chunk
-        return size * (ppn - 1) / ppn / link, size / n / link, chunk
+        return size * (ppn - 1) / ppn / link, size / n / q.ground.memory_Bps, chunk
     if q.op in ("broadcast", "reduce"):
         return size / link, none, np.minimum(size / n, step) / link
     if q.algorithm in ("TREE", "COLLNET_CHAIN"):
         return 2 * size / link, none, np.minimum(size / 2, step) / link
     wire = _ring_share(q, n) * size / link * _crowding(q, n)
-    return wire, size / n / link, np.minimum(size / n, step) / link
+    return wire, size / n / q.ground.memory_Bps, np.minimum(size / n, step) / link
 
 
 def _ring_share(q: Question, n: Floats) -> Floats:
@@ -241,9 +249,9 @@ def _exchange(q: Question) -> dict[str, Floats]:
         f"wire/P2P/{_kind(g)}": wire,
     }
     if g.link == "nvlink":
-        found[f"copy/{_kind(g)}"] = np.full_like(n, 0.0) if pair else each / g.link_Bps
+        found["copy"] = np.full_like(n, 0.0) if pair else each / g.memory_Bps
     if g.transport is not None:
         found["net-peer"] = far
-        found[f"net-start/{_net(g)}"] = np.where(far > 0, 1.0, 0.0)
+        found[f"net-start/{_way(g)}"] = np.where(far > 0, 1.0, 0.0)
         found[f"net/{_net(g)}"] = net
     return found

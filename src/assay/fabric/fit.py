@@ -7,8 +7,8 @@ the parameters as its bounds; no starting point and no hidden state.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ _OUTLIER_FRAC = 0.25
 #: Rows of one source together weigh as this power of their number, so that long tables do not drown curves.
 _SOURCE_POWER = 0.5
 #: How firmly a member is held to its family, in rows: latencies firmly, as few rows tell them apart.
-_FAMILY_TRUST = {"launch": 40.0, "hop": 10.0, "net-hop": 50.0, "net-start": 1.0}
+_FAMILY_TRUST = {"launch": 20.0, "hop": 10.0, "net-hop": 50.0, "net-start/rdma": 10.0, "net-start": 1.0}
 _OTHER_TRUST = 0.5
 #: How firmly a family is held to NCCL's own figures, in rows: hops of the network most of all, as a curve of
 #: one size of cluster cannot tell them from the start.
@@ -98,18 +98,55 @@ def alike(rows: Sequence[PublishedRow]) -> list[list[int]]:
 
 
 def fit(samples: Sequence[Sample], fixed: Mapping[str, float]) -> dict[str, float]:
-    """Parameter → value for everything that the samples count; `fixed` ones (launchers) are passed through.
+    """Parameter → value for all that the samples count; `fixed` ones (launchers) are passed through."""
+    return Problem.of(samples).solved(np.ones(len(samples), dtype=bool), fixed)
 
-    First with one value for a family of links, transports or generations; then each member's own, held to
-    its family's as firmly as so many rows of `_FAMILY_TRUST` would.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """All samples as one matrix, so that it is built once for the many fits that leave a source out.
+
+    Unknowns are the members (a link's, a transport's, a generation's own) and their families. A member is
+    drawn to its family and a family to its prior, so that a family is what is usual among its members and
+    not what most rows are of; what was never measured takes it.
     """
-    samples = [replace(s, counts=_carrying(s.counts)) for s in samples]
-    pooled = [replace(s, counts=_pooled(s.counts)) for s in samples]
-    families = _solve(pooled, PRIOR, _prior_trust)
-    members = {name for s in samples for name, count in s.counts.items() if count}
-    held = {name: PRIOR.get(name, families.get(stem(name), 0.0)) for name in members}
-    own = _solve(samples, {name: value for name, value in held.items() if value}, _family_trust)
-    return {**families, **own, **fixed}
+
+    names: tuple[str, ...]
+    counts: Floats  # samples × names
+    measured_s: Floats
+    sources: tuple[str, ...]
+
+    @classmethod
+    def of(cls, samples: Sequence[Sample]) -> Problem:
+        """The matrix of relative counts: of the sides that run at the same time only the slower one."""
+        carried = [_carrying(s.counts) for s in samples]
+        members = sorted({name for counts in carried for name, count in counts.items() if count})
+        names = (*members, *sorted({stem(name) for name in members} - set(members)))
+        index = {name: at for at, name in enumerate(names)}
+        matrix = np.zeros((len(samples), len(names)))
+        for row, counts in enumerate(carried):
+            for name, count in counts.items():
+                if count:
+                    matrix[row, index[name]] = count
+        return cls(
+            names=names,
+            counts=matrix,
+            measured_s=np.array([s.measured_s for s in samples]),
+            sources=tuple(s.source for s in samples),
+        )
+
+    def solved(self, use: NDArray[np.bool_], fixed: Mapping[str, float]) -> dict[str, float]:
+        """Values of least relative error over the rows in `use`, for the members that these count."""
+        scaled = self.counts[use] / self.measured_s[use, None]
+        seen = np.asarray(scaled.any(axis=0))
+        families = {stem(name) for name, one in zip(self.names, seen, strict=True) if one}
+        wanted = [at for at, name in enumerate(self.names) if seen[at] or name in families]
+        names = [self.names[at] for at in wanted]
+        sources = [source for source, one in zip(self.sources, use, strict=True) if one]
+        many = Counter(sources)
+        weight = np.array([many[source] ** (_SOURCE_POWER - 1) for source in sources])
+        values = _solve(scaled[:, wanted], weight / weight.mean(), names)
+        return {**{name: float(v) for name, v in zip(names, values, strict=True)}, **fixed}
 
 
 def _carrying(counts: Mapping[str, float]) -> dict[str, float]:
@@ -122,55 +159,65 @@ def _carrying(counts: Mapping[str, float]) -> dict[str, float]:
     return {name: count for name, count in counts.items() if carrier(name) != faster}
 
 
-def _pooled(counts: Mapping[str, float]) -> dict[str, float]:
-    together: dict[str, float] = {}
-    for name, count in counts.items():
-        together[stem(name)] = together.get(stem(name), 0.0) + count
-    return together
-
-
-def _family_trust(name: str) -> float:
-    return _FAMILY_TRUST.get(family(name), _OTHER_TRUST)
-
-
-def _prior_trust(name: str) -> float:
-    return _PRIOR_TRUST.get(family(name), _OTHER_TRUST)
-
-
-def _solve(
-    samples: Sequence[Sample], held: Mapping[str, float], trust_of: Callable[[str], float]
-) -> dict[str, float]:
-    """Parameters of least relative error, those in `held` drawn to a value."""
-    names = sorted({name for s in samples for name, count in s.counts.items() if count})
-    held = {name: value for name, value in held.items() if name in names}
-    index = {name: at for at, name in enumerate(names)}
-    counts = np.zeros((len(samples) + len(held), len(names)))
-    for row, s in enumerate(samples):
-        for name, count in s.counts.items():
-            if count:
-                counts[row, index[name]] = count
-    for row, name in enumerate(held, start=len(samples)):
-        counts[row, index[name]] = 1.0
-    wanted = np.array([*(s.measured_s for s in samples), *held.values()])
-    many = Counter(s.source for s in samples)
-    weight = np.array([many[s.source] ** (_SOURCE_POWER - 1) for s in samples])
-    weight = np.concatenate([weight / weight.mean(), [trust_of(name) for name in held]])
+def _solve(rows: Floats, weight: Floats, names: Sequence[str]) -> Floats:
+    """Values by iteratively reweighted non-negative least squares: rows · values = 1, and the ties."""
     limits = np.array([least(name) for name in names])
-    scaled = counts / wanted[:, None]
-    scale = np.maximum(np.abs(scaled).max(axis=0), 1e-300)
-    scaled /= scale
-    goal = 1 - counts @ limits / wanted
+    scale = np.abs(rows).max(axis=0)
+    for at, name in enumerate(names):  # a family counts like its members
+        if not scale[at]:
+            scale[at] = min(scale[other] for other, n in enumerate(names) if stem(n) == name and scale[other])
+    usual = np.maximum(0.1 / scale, limits)
+    values = np.array([PRIOR.get(name, value) for name, value in zip(names, usual, strict=True)])
+    goal = 1 - rows @ limits
     trust, solution = weight, np.zeros(len(names))
     for at in range(_ROUNDS):
+        ties, wanted, firm = _ties(names, values, scale, at == 0)
         root = np.sqrt(trust)
-        solution = nonnegative(scaled * root[:, None], goal * root, start=solution > 0)
-        error = np.abs(scaled @ solution - goal)
+        matrix = np.vstack([rows * root[:, None], ties * np.sqrt(firm)[:, None]]) / scale
+        right = np.concatenate([goal * root, (wanted - ties @ limits) * np.sqrt(firm)])
+        solution = nonnegative(matrix, right, start=solution > 0)
+        values = solution / scale + limits
+        error = np.abs(rows @ values - 1)
         trust = weight / np.maximum(error, 0.02)
         if at > _ROUNDS // 3:
             trust = trust / (1 + (error / _OUTLIER_FRAC) ** 2)
-        trust[len(samples) :] = weight[len(samples) :] / np.maximum(error[len(samples) :] / _FAMILY_FRAC, 1.0)
-    values = solution / scale + limits
-    return {name: float(v) for name, v in zip(names, values, strict=True)}
+    return values
+
+
+def _ties(names: Sequence[str], values: Floats, scale: Floats, first: bool) -> tuple[Floats, Floats, Floats]:
+    """Rows that draw members to their family and families to their prior, what they want, and how firmly.
+
+    A family's unit is the median of its members: its own value would let it grow to make deviations small.
+    """
+    index = {name: at for at, name in enumerate(names)}
+    members: dict[int, list[int]] = defaultdict(list)
+    for name, at in index.items():
+        members[index.get(stem(name), at)].append(at)
+    rows, wanted, firm = [], [], []
+
+    def tie(row: Floats, goal: float, trust: float) -> None:
+        away = abs(float(row @ values) - goal)
+        rows.append(row)
+        wanted.append(goal)
+        firm.append(trust / (1.0 if first else max(away / _FAMILY_FRAC, 1.0)))
+
+    for over, own in members.items():
+        others = [at for at in own if at != over]
+        unit = max(float(np.median(values[others or own])), 1e-3 / scale[over])
+        for at in others:
+            row = np.zeros(len(names))
+            row[at], row[over] = 1 / unit, -1 / unit
+            tie(row, 0.0, _family_trust(names[at]))
+        for at in own:
+            if names[at] in PRIOR:
+                row = np.zeros(len(names))
+                row[at] = 1 / PRIOR[names[at]]
+                tie(row, 1.0, _PRIOR_TRUST.get(family(names[at]), _OTHER_TRUST))
+    return np.array(rows), np.array(wanted), np.array(firm)
+
+
+def _family_trust(name: str) -> float:
+    return _FAMILY_TRUST.get(stem(name), _FAMILY_TRUST.get(family(name), _OTHER_TRUST))
 
 
 def nonnegative(matrix: Floats, goal: Floats, start: NDArray[np.bool_] | None = None) -> Floats:
@@ -179,30 +226,42 @@ def nonnegative(matrix: Floats, goal: Floats, start: NDArray[np.bool_] | None = 
     `start` says which unknowns are expected to be positive; it saves time and changes nothing.
     """
     gram, right = matrix.T @ matrix, matrix.T @ goal
-    count = right.size
-    x, passive = np.zeros(count), np.zeros(count, dtype=bool)
-    if start is not None and start.any():
-        trial = _among(gram, right, start)
-        if np.all(trial[start] > 0):
-            x, passive = trial, start.copy()
-    tolerance = 1e-10 * max(1.0, float(np.abs(right).max()))
-    for _ in range(3 * count):
-        gradient = right - gram @ x
-        gradient[passive] = -np.inf
+    unit = 1 / np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    gram, right = gram * unit * unit[:, None], right * unit
+    passive = np.zeros(right.size, dtype=bool) if start is None else start.copy()
+    x = np.maximum(_among(gram, right, passive), 0.0)
+    # What enters and leaves again at once is noise of the arithmetic: it waits until something else moves.
+    waits = np.zeros(right.size, dtype=bool)
+    tolerance = 1e-8 * max(1.0, float(np.abs(right).max()))
+    for _ in range(10 * right.size):
+        x, passive = _settled(gram, right, x, passive)
+        gradient = np.where(passive | waits, -np.inf, right - gram @ x)
         enter = int(np.argmax(gradient))
         if gradient[enter] <= tolerance:
             break
         passive[enter] = True
+        x, passive = _settled(gram, right, x, passive)
+        waits = waits & ~passive[enter]
+        waits[enter] = not passive[enter]
+    return x * unit
+
+
+def _settled(
+    gram: Floats, right: Floats, x: Floats, passive: NDArray[np.bool_]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """The least squares solution among the passive unknowns, less those that would have to be negative."""
+    passive = passive.copy()
+    while passive.any():
         trial = _among(gram, right, passive)
-        while passive.any() and np.any(trial[passive] <= 0):
-            below = np.flatnonzero(passive & (trial <= 0))
-            step = float(np.min(x[below] / np.maximum(x[below] - trial[below], 1e-300)))
-            x = x + step * (trial - x)
-            passive &= x > 1e-14
-            x[~passive] = 0.0
-            trial = _among(gram, right, passive)
-        x = trial
-    return x
+        below = np.flatnonzero(passive & (trial <= 0))
+        if not below.size:
+            return trial, passive
+        step = float(np.min(x[below] / np.maximum(x[below] - trial[below], 1e-300)))
+        x = x + step * (trial - x)
+        passive[below[x[below] <= 1e-14 * max(1.0, float(x.max()))]] = False
+        passive[below[np.argmin(x[below])]] = False
+        x = np.where(passive, x, 0.0)
+    return np.zeros_like(x), passive
 
 
 def _among(gram: Floats, right: Floats, passive: NDArray[np.bool_]) -> Floats:
@@ -211,7 +270,7 @@ def _among(gram: Floats, right: Floats, passive: NDArray[np.bool_]) -> Floats:
     at = np.flatnonzero(passive)
     if at.size:
         block = gram[np.ix_(at, at)]
-        x[at] = np.linalg.solve(block + 1e-13 * np.trace(block) * np.eye(at.size), right[at])
+        x[at] = np.linalg.solve(block + 1e-12 * np.eye(at.size), right[at])
     return x
 
 

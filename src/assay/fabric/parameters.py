@@ -19,11 +19,11 @@ MEANINGS = {
     "hop": "1: one GPU to the next inside a node over NCCL's figure, by protocol and link",
     "chunk": "s: a step's full chunk on one channel, by protocol and link",
     "wire": "1: datasheet rate over what is reached inside a node, by protocol and link",
-    "copy": "1: datasheet link rate over the rate at which a GPU copies its own block",
+    "copy": "1: rate of a GPU's memory over the rate at which it copies its own block",
     "fill": "1: part of the first chunks that nothing overlaps, by protocol",
     "peer": "s: one more peer in a node in an all-to-all",
     "net-peer": "s: one more peer in another node in an all-to-all",
-    "net-start": "s: the network's share of a start, by transport",
+    "net-start": "s: the network's share of a start, by transport and its kind",
     "net-hop": "1: one node to the next over NCCL's figure, by protocol and transport",
     "net": "1: line rate of the NICs over what is reached, by transport; sharp adds up in the switches",
     "net-fill": "1: part of the first buffers on the NICs that nothing overlaps, by transport",
@@ -64,7 +64,7 @@ PRIOR = {
 _SINGLE = ("start", "fill", "host", "peer", "net-peer", "net/sharp")
 
 #: Networks that write into the far GPU's memory themselves; what goes on in others is not known.
-_RDMA = {"infiniband", "roce", "efa"}
+RDMA = frozenset({"infiniband", "roce", "efa"})
 
 #: The range of a class with too few rows: where errors are alike → factors.
 _UNSEEN = {"node": (0.7, 1.4), "host": (0.5, 2.0), "across": (0.6, 1.8), "cloud": (0.5, 3.0)}
@@ -126,9 +126,9 @@ def least(name: str) -> float:
 def place_of(names: Iterable[str]) -> str:
     """Where errors are alike, by the terms that count: direct links, PCIe, RDMA networks, or other ones."""
     counted = set(names)
-    transports = {name.partition("/")[2] for name in counted if family(name) == "net-start"}
+    transports = {name.rpartition("/")[2] for name in counted if family(name) == "net-start"}
     if transports:
-        return "across" if transports <= _RDMA else "cloud"
+        return "across" if transports <= RDMA else "cloud"
     indirect = any(name.startswith("wire/") and name.endswith(("/host", "/pcie")) for name in counted)
     return "host" if indirect else "node"
 

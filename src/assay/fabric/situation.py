@@ -18,8 +18,8 @@ LINKS = ("nvlink", "xgmi", "pcie", "host")
 class Ground:
     """What a group of `per_node` ranks in each node of a cluster stands on.
 
-    `link_Bps` is what one GPU can send to its peers, `nic_Bps` all NIC ports of the node together. Inside an
-    NVLink domain of several nodes, the domain counts as the node.
+    `link_Bps` is what one GPU can send to its peers, `memory_Bps` what its memory does, `nic_Bps` all NIC
+    ports of the node together. Inside an NVLink domain of several nodes, the domain counts as the node.
     """
 
     link: str
@@ -31,6 +31,7 @@ class Ground:
     width: int
     hop_latency_s: float
     clock_Hz: float
+    memory_Bps: float
     nccl: Situation
 
 
@@ -45,6 +46,9 @@ def generation_of(node: Node) -> str:
 
 #: The boost clock of each generation, for a GPU that is known only by its capability (catalogue).
 _CLOCK_Hz = {"volta": 1.53e9, "ampere": 1.41e9, "ada": 2.52e9, "hopper": 1.98e9, "blackwell": 1.97e9}
+
+#: The memory rate of each generation's modules, for the same.
+_MEMORY_Bps = {"volta": 0.9e12, "ampere": 2.04e12, "ada": 0.86e12, "hopper": 3.35e12, "blackwell": 8.0e12}
 
 
 @functools.lru_cache(maxsize=512)
@@ -83,6 +87,7 @@ def ground(
         hop_latency_s=fabric.hop_latency_s if fabric is not None else 0.0,
         clock_Hz=(node.gpu.boost_clock_Hz if node.gpu is not None else None)
         or _CLOCK_Hz[generation_of(node)],
+        memory_Bps=node.gpu.memory_Bps if node.gpu is not None else _MEMORY_Bps[generation_of(node)],
         nccl=situation,
     )
 

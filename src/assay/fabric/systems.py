@@ -31,6 +31,8 @@ _GPUS = (
     ("h20", "h20", "intel-sapphire-rapids"),
     ("a100 pcie 80", "a100-pcie-80gb", "amd-milan"),
     ("a100 pcie", "a100-pcie-40gb", "amd-milan"),
+    ("a100 sxm4 40", "a100-sxm-40gb", "amd-rome"),
+    ("a100 40", "a100-sxm-40gb", "amd-rome"),
     ("a100", "a100-sxm-80gb", "amd-rome"),
     ("a800", "a800-sxm-80gb", "amd-milan"),
     ("v100 pcie", "v100-pcie-16gb", "intel-skylake"),

@@ -14,7 +14,7 @@ from assay.domain.cluster import Node
 from assay.domain.score import ScoredRow, Validation, group_scores
 from assay.errors import InputError
 from assay.fabric.collective import collective_time, launched_s, launcher_floor_s
-from assay.fabric.fit import Sample, alike, fit, priced_s, ranges_of, samples_of
+from assay.fabric.fit import Problem, Sample, alike, priced_s, ranges_of, samples_of
 from assay.fabric.nccl.known import graphs_of
 from assay.fabric.nccl.summary import Situation
 from assay.fabric.nccl.tuning import costs, times_us
@@ -48,15 +48,13 @@ def validate_collectives(rows: Sequence[PublishedRow], *, cross: bool = False) -
     predictions: list[tuple[float, float, float] | None] = [None] * len(rows)
     if not any(usable):  # nothing here says anything of the links
         return _scored(rows, _shipped_predictions(rows), "source", None)
-    whole = fit([s for s, use in zip(samples, usable, strict=True) if s is not None and use], fixed)
+    used = [at for at, use in enumerate(usable) if use]
+    problem = Problem.of([sample for at in used if (sample := samples[at]) is not None])
+    origin = np.array([rows[at].source for at in used])
+    whole = problem.solved(np.ones(len(used), dtype=bool), fixed)
     for source in sorted({row.source for row in rows}):
-        others = [
-            s for s, use in zip(samples, usable, strict=True) if s is not None and use and s.source != source
-        ]
-        own = any(
-            use and s is not None and s.source == source for s, use in zip(samples, usable, strict=True)
-        )
-        values = fit(others, fixed) if own and others else whole
+        others = origin != source
+        values = problem.solved(others, fixed) if others.any() and not others.all() else whole
         fitted[source] = values
         parameters = Parameters(values=values, ranges=base.ranges)
         for at, (row, sample) in enumerate(zip(rows, samples, strict=True)):
@@ -77,13 +75,15 @@ def refit(rows: Sequence[PublishedRow], fixed: Mapping[str, float]) -> Parameter
     start = Parameters(values=dict(fixed))
     usable = [_is_usable(row, sample, start) for row, sample in zip(rows, samples, strict=True)]
     used = [s for s, use in zip(samples, usable, strict=True) if s is not None and use]
-    values = fit(used, fixed)
+    problem = Problem.of(used)
+    origin = np.array([s.source for s in used])
+    values = problem.solved(np.ones(len(used), dtype=bool), fixed)
     predictions = np.zeros(len(used))
     for fold in _folds(used):
-        parameters = Parameters(values=fit([s for s in used if s.source not in fold], fixed))
-        for at, sample in enumerate(used):
-            if sample.source in fold:
-                predictions[at] = priced_s(sample.counts, parameters)
+        left_out = np.isin(origin, sorted(fold))
+        parameters = Parameters(values=problem.solved(~left_out, fixed))
+        for at in np.flatnonzero(left_out):
+            predictions[at] = priced_s(used[at].counts, parameters)
     return Parameters(values=values, ranges=ranges_of(used, predictions.tolist()))
 
 

@@ -71,6 +71,7 @@ _KIND_OF = {
     "net": "nccl log",
     "ofi": "nccl log",
     "sharp": "nccl log",
+    "ucx": "nccl log",
     "torch": "torch log",
     "gloo": "torch log",
     "c10d": "torch log",
@@ -81,9 +82,11 @@ _KIND_OF = {
     "train": "torch log",
     "job": "torch log",
     "gpu": "kernel log",
+    "amd": "kernel log",
     "iommu": "kernel log",
     "pcie": "kernel log",
     "nic": "kernel log",
+    "kernel": "kernel log",
     "clock": "clock",
 }
 _BLANK_OR_RULE = re.compile(r"^[\s\-=+|*#~_.]*$")

@@ -21,6 +21,7 @@ _SETTINGS_LINE = re.compile(
     r"^#?\s*nThread \d+ nGpus (?P<gpus>\d+) minBytes (?P<low>\d+) maxBytes (?P<high>\d+)"
 )
 _ROW = re.compile(r"^\s*\d+\s+\d+\s+(?:u?int\w*|float\w*|half|bfloat16|double|fp8\w*|f8\w*)\s")
+_COLUMNS = re.compile(r"size\s+count\s+type")
 _PROGRAM = re.compile(
     r"(?P<name>all_reduce|all_gather|reduce_scatter|alltoallv?|broadcast|sendrecv|reduce|gather|scatter)_perf"
 )
@@ -28,13 +29,14 @@ _PROGRAM = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One message size with its out-of-place bus bandwidth."""
+    """One message size with its out-of-place bus bandwidth; `wrong` elements of both halves, if checked."""
 
     line: int
     text: str
     bytes: int
     algbw_Bps: float
     busbw_Bps: float
+    wrong: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +53,7 @@ class TestRun:
     devices: list[tuple[int, str, int, str]] = field(default_factory=list)
     rows: list[TableRow] = field(default_factory=list)
     header: int | None = None
+    counts_wrong: bool = False
     finished: bool = False
 
     @property
@@ -149,14 +152,18 @@ class TestReader:
     def _comment(self, line: str, number: int) -> bool:
         run, known = self._run, line.strip("# \t\r\n")
         if run is None:
-            return False
+            if not _COLUMNS.match(known):
+                return False
+            # A table that was cut out of its report.
+            run = self._run = TestRun(file=self.file, line=number, text=line.strip(), program=self._program)
+            self.records.append(run)
         if (match := _DEVICE.match(line)) and len(run.devices) < 100_000:
             run.devices.append(
                 (int(match["rank"][:9]), match["host"], int(match["device"][:5]), match["name"].strip())
             )
             return True
-        if re.match(r"size\s+count\s+type", known):
-            run.header = number
+        if _COLUMNS.match(known):
+            run.header, run.counts_wrong = number, "#wrong" in known
             return True
         if known.startswith("Collective test starting:"):
             run.program = known.split()[-1].removesuffix("_perf")
@@ -178,6 +185,8 @@ class TestReader:
         algbw, busbw = values[start + 1], values[start + 2]
         if algbw is None or busbw is None or len(fields[0]) > 18:
             return
+        halves = (fields[3:][start + 3 : start + 4], fields[3:][start + 7 : start + 8])
+        wrong = sum(int(text) for half in halves for text in half if re.fullmatch(r"\d{1,18}", text))
         self._run.rows.append(
             TableRow(
                 line=number,
@@ -185,6 +194,7 @@ class TestReader:
                 bytes=int(fields[0]),
                 algbw_Bps=algbw * 1e9,
                 busbw_Bps=busbw * 1e9,
+                wrong=wrong if self._run.counts_wrong else 0,
             )
         )
 

@@ -53,6 +53,7 @@ class Blocks:
         self.all = (
             self.tests,
             nvidia_smi.QueryReader(file),
+            nvidia_smi.LoadReader(file),
             nvidia_smi.TopologyReader(file),
             self.ports,
             port_counters.CounterReader(file),

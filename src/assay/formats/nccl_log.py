@@ -24,6 +24,8 @@ _CHANNEL = re.compile(
     r"(?:Channel|Ring) (?P<channel>\d+)(?:/\d+)? : (?P<src>\d+)\[(?P<src_dev>\w+)\] -> "
     r"(?P<dst>\d+)\[(?P<dst_dev>\w+)\](?: \[(?P<way>send|receive)\])? via (?P<via>[^\n]+?)(?: comm .*)?$"
 )
+#: `NET/IB/3(7)/GDRDMA`: device 3, reached through rank 7.
+_NET_DEVICE = re.compile(r"NET/[^/]+/(\d{1,6})(?:\(|/|$)")
 _COMM = re.compile(
     r"comm (?P<comm>0x[0-9a-f]+) rank (?P<rank>\d+) n[rR]anks (?P<nranks>\d+)"
     r"(?:.*?nNodes (?P<nnodes>\d+) localRanks (?P<local_ranks>\d+))?"
@@ -100,13 +102,6 @@ _CALL = re.compile(
     r"(?P<op>\w+): opCount (?P<count>[0-9a-f]+) .*?count (?P<elements>\d+) datatype (?P<dtype>\d+).*?"
     r"\[nranks=(?P<nranks>\d+)\]"
 )
-#: What NCCL chose for a call, logged once per call with the subsystem TUNING: by names from 2.23 on, by
-#: numbers before.
-_CHOICE = re.compile(
-    r"NCCL INFO (?:(?P<op>\w+): )?(?P<bytes>\d+) Bytes -> Algo (?P<algorithm>\w+) proto (?P<protocol>\w+)"
-)
-_ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
-_PROTOCOLS = ("LL", "LL128", "SIMPLE")
 #: First words of lines that say nothing about a fault and may stand there by the million.
 _PLAIN = frozenset(
     {
@@ -134,11 +129,14 @@ _PLAIN = frozenset(
     }
 )
 
+#: Words by which a warning tells of a failure, and not only of a setting.
+_TROUBLE = ("failed", "failure", "error", "Error", "ERROR", "timeout", "abort", "Abort", "Couldn", "Unable")
 #: Facts of NCCL and its plugins wherever they stand, also as the "Last error" that PyTorch prints.
 SENTENCES = (
     Sentence("nccl.version", "version", r"\bNCCL version:? (?P<version>\d+\.\d+\.\d+)"),
     Sentence("rccl.version", "RCCL", r"RCCL version ?:? ?(?P<version>\d+\.\d+\.\d+)"),
     Sentence("rocm.version", "ROCm", r"ROCm version ?: ?(?P<version>\d+\.\d+\.\d+)"),
+    *(Sentence("nccl.warned", word, r"NCCL WARN .*\b" + word) for word in _TROUBLE),
     Sentence("nccl.ibverbs_missing", "libibverbs", r"Failed to open libibverbs\.so"),
     Sentence("nccl.plugin", "plugin", r"Loaded net plugin (?P<name>.+?)(?: \(v\d+\))?$"),
     Sentence(
@@ -148,6 +146,11 @@ SENTENCES = (
         + _STATUS
         + r"(?:.*?vendor[ _]err[ =](?P<vendor>\d+))?(?:.*?localGid (?P<local_gid>[0-9a-fA-F:.]+))?"
         r"(?:.*?remoteGids? ?(?P<remote_gid>[0-9a-fA-F:.]+))?(?:.*?hca (?P<hca>\w+))?",
+    ),
+    Sentence(
+        "ucx.retry",
+        "retry",
+        r"^\[(?P<node>[\w.-]+?):\d+:\d+:\d+\].*Transport retry count exceeded on (?P<hca>\w+):",
     ),
     Sentence("ib.async_event", "event", r"Got (?:non-fatal )?async (?:error )?event ?: (?P<event>.*)"),
     Sentence("ib.async_event", "event", r"async (?:error|fatal) event(?: on \w+)?.*?: (?P<event>.*)"),
@@ -287,6 +290,7 @@ SENTENCES = (
         "Provider",
         r"Selected [Pp]rovider is (?P<provider>[\w;-]+)(?:.*?\(?found (?P<nics>\d+))?",
     ),
+    Sentence("ofi.failed", "fi_getinfo", r"fi_getinfo\(\) call failed|fi_getinfo: provider efa output empty"),
     Sentence("ofi.failed", "provider", r"NET/OFI.*Could(?: not|n't) find any optimal provider"),
     Sentence("ofi.failed", "providers", r"NET/OFI.*No eligible providers were found"),
     Sentence("ofi.failed", "OFI", r"aws-ofi-nccl initialization failed|NET/OFI No eligible providers"),
@@ -310,7 +314,10 @@ VOCABULARY = Vocabulary(SENTENCES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """A connection from one rank to another; `via` without its device number, `gdr` when GPUDirect."""
+    """A connection from one rank to another; `gdr` when GPUDirect.
+
+    `transport` is `via` without its device number, which is `net_device` where the network is the way.
+    """
 
     file: str
     line: int
@@ -323,33 +330,7 @@ class Channel:
     way: str | None
     transport: str
     gdr: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """Algorithm and protocol that NCCL took for a call of `bytes`; `op` is empty before 2.23."""
-
-    op: str
-    bytes: int
-    algorithm: str
-    protocol: str
-
-
-def read_choice(line: str) -> Choice | None:
-    """What a line of the subsystem TUNING says of one call, or None when it is none."""
-    found = _CHOICE.search(line)
-    if found is None:
-        return None
-    return Choice(
-        op=found["op"] or "",
-        bytes=int(found["bytes"]),
-        algorithm=_named(found["algorithm"], _ALGORITHMS),
-        protocol=_named(found["protocol"], _PROTOCOLS),
-    )
-
-
-def _named(said: str, names: tuple[str, ...]) -> str:
-    return names[int(said)] if said.isdigit() and int(said) < len(names) else said
+    net_device: int | None = None
 
 
 def read_line(line: str, number: int, file: str) -> Iterator[Said | Channel] | None:
@@ -399,6 +380,7 @@ def _facts(match: re.Match[str], line: str, number: int, file: str) -> Iterator[
             way=found["way"],
             transport=_transport(via),
             gdr="/GDRDMA" in via,
+            net_device=int(net[1]) if (net := _NET_DEVICE.match(via)) else None,
         )
         return
     if "NCCL_" in first and (found := _ENV.match(text)):
@@ -463,6 +445,14 @@ class LastCalls:
 def devices(listed: str) -> tuple[tuple[str, str], ...]:
     """`[0]mlx5_0:1/IB [1]mlx5_1:1/RoCE [RO]` → ((mlx5_0, IB), (mlx5_1, RoCE)); also `[0]={[0] …}` (2.23)."""
     return tuple(re.findall(r"\[\d+\] ?([\w+.-]+):\d+/(\w+)", listed))
+
+
+def ports(listed: str) -> tuple[str | None, ...]:
+    """The same as `mlx5_0/1` by their number; None for adapters that NCCL has merged into one device."""
+    if "={" in listed:  # groups of adapters, which are numbered apart
+        return ()
+    found = {int(n): f"{name}/{port}" for n, name, port in re.findall(r"\[(\d+)\] ?([\w.-]+):(\d+)/", listed)}
+    return tuple(found.get(n) for n in range(max(found, default=-1) + 1))
 
 
 def interfaces(listed: str) -> tuple[tuple[str, str], ...]:

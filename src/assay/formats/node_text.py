@@ -77,6 +77,20 @@ SENTENCES = (
     ),
     Sentence("gpu.row", "GeForce", r"^\|\s+(?P<index>\d+)\s+(?P<name>GeForce [^|]*?)\s+(?:On|Off|N/A)\s*\|"),
     Sentence("gpu.row", "Tesla", r"^\|\s+(?P<index>\d+)\s+(?P<name>Tesla [^|]*?)\s+(?:On|Off|N/A)\s*\|"),
+    *(
+        Sentence(
+            "gpu.table",
+            word,
+            r"^\|\s+(?P<index>\d+)\s+(?P<name>\S.*?)\s+(?:On|Off|N/A)\s*\|\s+"
+            r"(?P<busid>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s+(?:On|Off|N/A)\s*\|\s+(?P<errors>\d+|ERR!)",
+        )
+        for word in ("On", "Off")
+    ),
+    *(
+        Sentence("dcgm.health", word, r"^\|\s+->\s+(?P<index>\d+)\s+\|\s+(?P<status>Failure|Warning)")
+        for word in ("Failure", "Warning")
+    ),
+    Sentence("dcgm.health_memory", "uncorrectable", r"^\|.*uncorrectable memory error"),
     Sentence("gpu.mig", "MIG", r"^\s*MIG \d+g\.\d+gb|^\| MIG devices:"),
     Sentence(
         "gpu.csv",

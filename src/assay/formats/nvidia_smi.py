@@ -9,6 +9,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 _PATH = re.compile(r"^(?P<indent>\s*)(?P<key>[^:]+?)\s*:\s(?P<value>.*)$")
 _GPU = re.compile(r"^GPU (?P<busid>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*$")
@@ -85,6 +86,43 @@ class NvlinkGpu:
     product: str
     states: dict[int, str]
     errors: dict[str, int] = field(default_factory=dict)
+
+
+class LoadReader:
+    """`nvidia-smi dmon`: columns named by a line that begins with `# gpu`, a row per GPU and sample."""
+
+    kind = "nvidia-smi -q"
+
+    _paths: ClassVar = {
+        "pwr": ("GPU Power Readings/Power Draw", "W"),
+        "gtemp": ("Temperature/GPU Current Temp", "C"),
+        "sm": ("Utilization/GPU", "%"),
+        "pclk": ("Clocks/SM", "MHz"),
+    }
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.records: list[object] = []
+        self._columns: list[str] = []
+
+    def feed(self, line: str, number: int) -> bool:
+        """Take the head, its line of units, and the rows below."""
+        fields = line.lstrip("# ").split()
+        if line.startswith("#"):
+            if fields[:2] == ["gpu", "pwr"]:
+                self._columns = fields
+            return bool(self._columns) and fields[:1] in (["gpu"], ["Idx"])
+        if not self._columns or len(fields) != len(self._columns) or not fields[0].isdigit():
+            self._columns = []
+            return False
+        row = dict(zip(self._columns, fields, strict=True))
+        values = {
+            path: (f"{row[name]} {unit}", number)
+            for name, (path, unit) in self._paths.items()
+            if row.get(name, "-") != "-"
+        }
+        self.records.append(SmiGpu(file=self.file, line=number, busid=row["gpu"], values=values))
+        return True
 
 
 class QueryReader:
@@ -216,6 +254,8 @@ class NvlinkReader:
             return False  # the listing of GPUs is read elsewhere, too
         if self._current is None:
             return False
+        if not line.strip():
+            return False  # one stands between the links
         if self._letters.match(line):
             self._letters_of(self._current, line)
             return True

@@ -18,7 +18,26 @@ SENTENCES = (
     ),
     Sentence("slurm.node_failure", "failed", r"Killing (?:job )?\S+ on failed node (?P<host>[\w.-]+)"),
     Sentence("slurm.node_failure", "state", r"update_node: node (?P<host>\S+) state set to DOWN"),
+    Sentence(
+        "slurm.node_failure", "NodeNotReady", r"NodeNotReady .*[Nn]ode (?:(?P<host>[\w.-]+) )?is not ready"
+    ),
+    Sentence(
+        "slurm.ended",
+        "CANCELLED",
+        r"(?:JOB|STEP) (?P<job>\S+) ON (?P<host>\S+) CANCELLED AT \S+"
+        r"(?: DUE TO (?P<reason>TIME LIMIT|PREEMPTION))? \*",
+    ),
     Sentence("slurm.node_failure", "FAILURE", r"CANCELLED AT \S+ DUE TO NODE FAILURE"),
+    Sentence("slurm.node_failure", "State", r"^\s*State=(?:DOWN|FAIL)"),
+    *(
+        # A row of `sinfo -R`.
+        Sentence(
+            "slurm.node_failure",
+            word,
+            r"^(?P<reason>(?i:.*(?:respond|fallen|reboot|fail|error|xid|ecc|down)).*?)\s+\w+\s+\d{4}-\d\d-\d\dT[\d:]+\s+(?P<host>\S+)$",
+        )
+        for word in ("slurm", "root")
+    ),
     Sentence("slurm.node_drained", "state", r"update_node: node (?P<host>\S+) state set to DRAIN"),
     Sentence("slurm.node_back", "responding", r"Node (?P<host>[\w.-]+) now responding"),
     Sentence("slurm.node_back", "state", r"update_node: node (?P<host>\S+) state set to (?:IDLE|RESUME)"),

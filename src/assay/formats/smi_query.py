@@ -16,6 +16,11 @@ _REASONS = {
     "hw_power_brake_slowdown": "HW Power Brake Slowdown",
     "sw_thermal_slowdown": "SW Thermal Slowdown",
 }
+#: Bits of the mask that `clocks_event_reasons.active` prints, from NVML's nvmlClocksEventReason* constants.
+_BITS = {0x4: "sw_power_cap", 0x8: "hw_slowdown", 0x20: "sw_thermal_slowdown"} | {
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+}
 _PATHS = {
     "name": "Product Name",
     "gpu_name": "Product Name",
@@ -26,6 +31,8 @@ _PATHS = {
     "pcie.link.gen.gpumax": "PCI/GPU Link Info/PCIe Generation/Device Max",
     "pcie.link.width.current": "PCI/GPU Link Info/Link Width/Current",
     "pcie.link.width.max": "PCI/GPU Link Info/Link Width/Max",
+    "clocks.sm": "Clocks/SM",
+    "clocks.current.sm": "Clocks/SM",
     "temperature.gpu": "Temperature/GPU Current Temp",
     "utilization.gpu": "Utilization/GPU",
     "power.draw": "GPU Power Readings/Power Draw",
@@ -79,6 +86,10 @@ class CsvReader:
         values = {
             _PATHS[name]: (_spelled(name, text), number) for name, text in row.items() if name in _PATHS
         }
+        for name, text in row.items():
+            if name.endswith("_reasons.active") and re.fullmatch(r"0x[0-9A-Fa-f]{1,16}", text):
+                active = (key for bit, key in _BITS.items() if int(text, 16) & bit)
+                values |= {f"Clocks Event Reasons/{_REASONS[key]}": ("Active", number) for key in active}
         bus = next((row[name] for name in _BUS if name in row), row.get("index", ""))
         self.records.append(SmiGpu(file=self.file, line=number, busid=bus.lower(), values=values))
         return True

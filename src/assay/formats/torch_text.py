@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from assay.formats.sentences import Sentence
 
+#: How NCCL's calls end that do not succeed.
+NCCL_ERRORS = (
+    "ncclUnhandledCudaError",
+    "ncclSystemError",
+    "ncclInternalError",
+    "ncclInvalidArgument",
+    "ncclInvalidUsage",
+    "ncclRemoteError",
+)
 #: `rank` among the named parts is the rank that the line itself names.
 SENTENCES = (
     Sentence(
@@ -47,9 +56,13 @@ SENTENCES = (
     Sentence("cuda.driver_too_old", "PTX", r"provided PTX was compiled with an unsupported toolchain"),
     Sentence("cuda.out_of_memory", "OutOfMemoryError", r"OutOfMemoryError|(?:CUDA|HIP) out of memory"),
     Sentence("cuda.out_of_memory", "memory", r"CUDA out of memory|CUDA error: out of memory"),
+    Sentence("cuda.symbol_missing", "compatible", r"is not compatible with the current PyTorch installation"),
     Sentence("cuda.symbol_missing", "kernel", r"CUDA error: no kernel image is available"),
     Sentence("cuda.fabric_denied", "cuMemCreate", r"cuMemCreate.*(?:not permitted|failed: 800)"),
     Sentence("cuda.fabric_denied", "CUDA_ERROR_NOT_PERMITTED", r"CUDA_ERROR_NOT_PERMITTED"),
+    Sentence("nvlink.cuda_error", "uncorrectable", r"uncorrectable NVLink error"),
+    Sentence("nvlink.cuda_error", "NVLink", r"(?i)uncorrectable NVLink error|cudaErrorNvlinkUncorrectable"),
+    Sentence("nvlink.cuda_error", "cudaErrorNvlinkUncorrectable", r"cudaErrorNvlinkUncorrectable"),
     Sentence("nccl.remote_error", "ncclRemoteError", r"ncclRemoteError"),
     Sentence("nccl.remote_error", "remote", r"remote process exited or there was a network error"),
     Sentence("nccl.failure", "failure", r"Test NCCL failure"),
@@ -68,8 +81,16 @@ SENTENCES = (
         "c10d.store_timeout", "timed", r"client socket has timed out after.*connect to \((?P<addr>[^)]*)\)"
     ),
     Sentence(
-        "c10d.store_timeout", "clients", r"Timed out after \d+ seconds waiting for clients\. (?P<here>\d+)/"
+        "c10d.clients_missing",
+        "clients",
+        r"Timed out after \d+ seconds waiting for clients\. (?P<here>\d+)/(?P<all>\d+)",
     ),
+    Sentence(
+        "c10d.store_timeout",
+        "errno",
+        r"client socket has failed to connect to \[?(?P<addr>[^\]:]+).*errno: 110",
+    ),
+    Sentence("c10d.rendezvous_timeout", "RendezvousTimeoutError", r"RendezvousTimeoutError"),
     Sentence(
         "c10d.no_first_rank",
         "ncclUniqueId",
@@ -171,6 +192,42 @@ SENTENCES = (
         for word in ("epoch", "Epoch", "reshuffling", "data", "dataset")
     ),
     Sentence("train.epoch_end", "epoch", r"(?i)rank (?P<rank>\d+).*epoch \d+ (?:finished|done|ended)"),
+    *(
+        Sentence("net.port_taken", word, r"(?:listen|bind).*Address already in use")
+        for word in ("bind", "listen")
+    ),
+    *(
+        Sentence("train.nan", word, r"[Ff]ound (?:NaN|Inf) in (?:local )?(?:grad|forward|loss)\w*")
+        for word in ("NaN", "Inf")
+    ),
+    Sentence("train.nan", "scale", r"Current loss scale already at minimum"),
+    Sentence("elastic.signal", "SIGNAL", r"KILLED BY SIGNAL: (?P<signal>\d+)"),
+    Sentence("elastic.rank", "RANK", r"^=\s+RANK (?P<rank>\d+) PID \d+ RUNNING AT"),
+    Sentence(
+        "elastic.exit",
+        "code",
+        r"--local_rank=(?P<local>\d+).*exits with return code = (?P<code>-?\d+)",
+    ),
+    Sentence(
+        "torch.stuck", "stuck", r"Rank (?P<rank>\d+)\].*watchdog got stuck for (?P<seconds>\d+) seconds"
+    ),
+    *(
+        Sentence("job.failed", word, pattern)
+        for word, pattern in (
+            ("Traceback", r"Traceback \(most recent call last\)"),
+            ("terminate", r"terminate called (?:after throwing|without an active)"),
+            ("Segmentation", r"Segmentation fault"),
+            ("dumped", r"\(core dumped\)"),
+            ("ChildFailedError", r"ChildFailedError"),
+            ("DistBackendError", r"DistBackendError"),
+            ("CUDA", r"CUDA error: \S"),
+            ("HIP", r"HIP error: \S"),
+            ("MPI_ABORT", r"MPI_ABORT was invoked"),
+            ("task", r"srun: error: .*task.*(?:Exited with exit code [1-9]|Killed|Aborted)"),
+            ("tasks", r"srun: error: .*tasks.*(?:Exited with exit code [1-9]|Killed|Aborted)"),
+            *((word, rf"\b{word}\b") for word in NCCL_ERRORS),
+        )
+    ),
     Sentence("job.silent", "output", r"(?i)no (?:further|more) output|no output for"),
     Sentence("job.silent", "hangs", r"(?i)^\W*\(?(?:it )?hangs\b"),
     Sentence("job.silent", "hang", r"(?i)^\W*\(?(?:no|process(?:es)?)?\s*hang\b"),

@@ -120,6 +120,8 @@ def find_slow(effects: Floats, matters: float, error_frac: float) -> Odd:
         return Odd(is_odd=np.zeros(len(size), dtype=np.bool_), size=size)
     each = error_frac / len(size)
     beyond = student_t_quantile(1 - each, math.inf) * sigma(size[:, None])
-    is_odd = (size >= matters) & (size > beyond)
+    # Where medians were taken out of few values the rest shows too little noise for a single restart.
+    several = np.isfinite(around).sum(axis=1) > 1
+    is_odd = several & (size >= matters) & (size > beyond)
     is_odd[is_odd] = p_of_chance(around[is_odd], sigma(around)) <= each
     return Odd(is_odd=is_odd, size=size)

@@ -91,8 +91,7 @@ def _judge_families(
     valued = [f for f in fitting if f.readings]
     if not valued:
         return [_nothing(criterion, quantity, fitting or group, evidence)]
-    if len(valued) > 1 and criterion.op is Op.UNIFORM:
-        # Siblings are alike within each recipe: links in a node, and links between nodes.
+    if len(valued) > 1 and _holds_of_each(criterion, quantity, valued):
         each = [(dataclasses.replace(criterion, recipe=family.recipe), family) for family in valued]
         return [j for one, family in each for j in _judge_families(one, quantity, (family,), evidence, doubt)]
     if len(valued) > 1:
@@ -113,6 +112,19 @@ def _judge_families(
     if criterion.over is not Over.EACH:
         return judge_statistic(criterion, family, missing, bounds, doubt)
     return [*judge_each(criterion, family, bounds, doubt), *_lost(criterion, family, missing)]
+
+
+def _holds_of_each(criterion: Criterion, quantity: Quantity, fitting: Sequence[Family]) -> bool:
+    """Whether a criterion that several recipes answer is to hold of each of them.
+
+    Siblings are alike within each recipe: links in a node, and links between nodes. What must hold of the
+    worst must hold of each. And recipes that differ in nothing that defines the quantity are alike.
+    """
+    worst = (Op.AT_LEAST, Over.MIN), (Op.AT_MOST, Over.MAX)
+    if criterion.op is Op.UNIFORM or (criterion.op, criterion.over) in worst:
+        return True
+    defined = {tuple(family.recipe.get(name) for name in quantity.defining) for family in fitting}
+    return len(defined) == 1
 
 
 def _nothing(

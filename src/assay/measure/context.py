@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from assay.errors import MeasurementError
@@ -26,10 +26,10 @@ class Context:
     `device` is `cpu` or `cuda:<i>`; `backend` what carries tensors of that device. `settings` are the
     suite's numbers for this benchmark. `launched_s` is when the agent started this restart's workers,
     `deadline_s` when it kills them. `crowded` says why absolute rates mean nothing here ("4 ranks share
-    2 cores"), or is None. `must_leave_bytes` is what had to leave this node so far, at the least, on
-    behalf of this rank: benchmarks add to it what they send. `group` is torch's process group of these
-    ranks where they are some of the task's, or None. `subject` is `gpu:<host>/<i>`, or `rank:<r>`
-    where there is no GPU.
+    2 cores"), or is None. `calls` counts what this rank has asked of the network so far, by operation,
+    message bytes, ranks, nodes and ranks on this node; benchmarks add to it by `called`. `group` is
+    torch's process group of these ranks where they are some of the task's, or None. `subject` is
+    `gpu:<host>/<i>`, or `rank:<r>` where there is no GPU.
     """
 
     run: str
@@ -52,7 +52,7 @@ class Context:
     crowded: str | None
     lines: LineFile
     samples: SampleFile
-    must_leave_bytes: float = 0.0
+    calls: dict[tuple[str, int, int, int, int], int] = field(default_factory=dict)
     group: Any = None
 
     @property
@@ -112,6 +112,16 @@ class Context:
             import torch.distributed as dist
 
             dist.all_reduce(torch.zeros(1), group=self.group)
+
+    def called(self, op: str, message_bytes: int, *, count: int = 1, hosts: Sequence[str] = ()) -> None:
+        """Note `count` calls of an operation over the ranks on `hosts` (default: all), for the attestation.
+
+        A message that this rank alone has sent is the operation `send`, over its own host and the other's.
+        """
+        where = hosts or self.hosts
+        key = (op, message_bytes, len(where), len(set(where)), where.count(self.host))
+        if count and len(where) > 1:
+            self.calls[key] = self.calls.get(key, 0) + count
 
     def agree(self, value: float, how: str = "max") -> float:
         """The maximum, minimum or sum of `value` over the ranks, the same on each."""
@@ -211,6 +221,30 @@ class Context:
         line: dict[str, Any] = {"type": "fact", "key": key, "subject": subject, "value": value, "unit": unit}
         line |= {k: v for k, v in (("reason", reason), ("source", source)) if v}
         self.lines.append(line)
+
+    def attest(
+        self,
+        *,
+        told: Mapping[str, Mapping[str, str | None]],
+        calls: Sequence[Mapping[str, str | int]],
+        counted: Sequence[Mapping[str, Any]],
+        rails: Mapping[str, int],
+    ) -> None:
+        """Append what carried this rank's messages."""
+        self.lines.append(
+            {
+                "type": "attestation",
+                "benchmark": self.benchmark,
+                "replicate": self.replicate,
+                "rank": self.number,
+                "host": self.host,
+                "transport": self.transport,
+                "told": told,
+                "calls": calls,
+                "counted": counted,
+                "rails": rails,
+            }
+        )
 
     def event(self, kind: str, text: str = "", **details: str | int | float | None) -> None:
         """Append something that happened."""

@@ -273,28 +273,6 @@ OPERATIONS: dict[str, type[Operation]] = {
 }
 
 
-#: Operation -> bytes that must leave a node in one call, by message, ranks, and ranks of the node. In a
-#: reduction each node sends its part of the sum at least once, in a tree as little as half of it per way.
-_LEAVING: dict[str, Callable[[float, int, int], float]] = {
-    "all_reduce": lambda message, ranks, here: message / 2,
-    "all_gather": lambda message, ranks, here: message * here / ranks,
-    "reduce_scatter": lambda message, ranks, here: message * (ranks - here) / ranks / 2,
-    "all_to_all": lambda message, ranks, here: message * here * (ranks - here) / ranks,
-    "broadcast": lambda message, ranks, here: 0.0,
-    "send_recv": lambda message, ranks, here: message,
-}
-
-
-def least_leaving_bytes(context: Context, operation: Operation) -> float:
-    """Bytes that one call must send out of this node, told by the node's first rank; 0 on the others."""
-    if context.hosts.index(context.host) != context.rank:
-        return 0.0
-    here = context.hosts.count(context.host)
-    if here == context.world:
-        return 0.0
-    return _LEAVING[operation.name](float(operation.message_bytes), context.world, here)
-
-
 def exchange(sent: Any, to: int, received: Any, source: int) -> None:
     """Send and receive at once; on a GPU both are put on the stream as one group."""
     import torch.distributed as dist

@@ -60,6 +60,7 @@ _SECONDS: dict[str, Callable[[Mapping[str, Any], Extent], float]] = {
     "bitwise": lambda s, e: len(s["dtypes"]) * (0.5 + s["repeats"] * 0.05),
     "memory": lambda s, e: 2 * _alone_and_together(s, e),
     "kernels": lambda s, e: 3 * _windows(s),
+    "parts": lambda s, e: 6 * _windows(s),
     "host_device": lambda s, e: 2 * _alone_and_together(s, e) if s else 0.0,
     "peer": lambda s, e: _rounds(e.per_node) * 4 * s["budget_s"],
     "pairs": lambda s, e: _rounds(e.nodes) * 4 * s["budget_s"],

@@ -88,6 +88,26 @@ def _levels(quick: Any, standard: Any, full: Any) -> _Levels:
 
 _OPS = ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 
+#: What `training` trains and `parts` takes apart.
+_TRAINED_ON_CPU: Settings = {
+    "layers": 2,
+    "hidden": 256,
+    "heads": 4,
+    "vocabulary": 4096,
+    "sequence": 128,
+    "batch_per_rank": 4,
+    "dtype": "fp32",
+}
+_TRAINED_ON_GPU: Settings = {
+    "layers": _levels(4, 8, 8),
+    "hidden": 4096,
+    "heads": 32,
+    "vocabulary": 32768,
+    "sequence": 2048,
+    "batch_per_rank": 2,
+    "dtype": "bf16",
+}
+
 _CPU: dict[str, Settings] = {
     "environment": {},
     "gemm": {
@@ -111,11 +131,12 @@ _CPU: dict[str, Settings] = {
         "tokens": 512,
         "hidden": 1024,
         "vocabulary": 8192,
-        "width": 256,
         "window_s": _levels(0.2, 0.3, 0.3),
         "windows": _levels(2, 6, 15),
         "warmup_s": _levels(0.1, 0.2, 0.5),
     },
+    "parts": _TRAINED_ON_CPU
+    | {"window_s": _levels(0.2, 0.4, 0.4), "windows": _levels(2, 5, 15), "warmup_s": _levels(0.1, 0.3, 0.5)},
     "host_device": {},
     "peer": {
         "bytes": 4 * MiB,
@@ -149,17 +170,7 @@ _CPU: dict[str, Settings] = {
         "iodepth": 32,
     },
     "checkpoint": {"bytes_per_rank": _levels(32 * MiB, 256 * MiB, 1 * GiB)},
-    "training": {
-        "layers": 2,
-        "hidden": 256,
-        "heads": 4,
-        "vocabulary": 4096,
-        "sequence": 128,
-        "batch_per_rank": 4,
-        "dtype": "fp32",
-        "steps": _levels(10, 40, 200),
-        "warmup_steps": _levels(2, 8, 20),
-    },
+    "training": _TRAINED_ON_CPU | {"steps": _levels(10, 40, 200), "warmup_steps": _levels(2, 8, 20)},
 }
 
 _GPU_SIZES = _levels(
@@ -197,11 +208,11 @@ _GPU: dict[str, Settings] = {
         "tokens": 8192,
         "hidden": 8192,
         "vocabulary": 32768,
-        "width": 4096,
         "window_s": 0.3,
         "windows": _levels(3, 10, 30),
         "warmup_s": 0.5,
     },
+    "parts": _TRAINED_ON_GPU | {"window_s": 0.3, "windows": _levels(3, 10, 30), "warmup_s": 0.5},
     "host_device": {"bytes": 1 * GiB, "window_s": 0.3, "windows": _levels(3, 10, 30), "warmup_s": 0.3},
     "peer": {
         "bytes": 256 * MiB,
@@ -235,15 +246,5 @@ _GPU: dict[str, Settings] = {
         "iodepth": 64,
     },
     "checkpoint": {"bytes_per_rank": _levels(256 * MiB, 4 * GiB, 16 * GiB)},
-    "training": {
-        "layers": _levels(4, 8, 8),
-        "hidden": 4096,
-        "heads": 32,
-        "vocabulary": 32768,
-        "sequence": 2048,
-        "batch_per_rank": 2,
-        "dtype": "bf16",
-        "steps": _levels(20, 60, 300),
-        "warmup_steps": _levels(5, 10, 20),
-    },
+    "training": _TRAINED_ON_GPU | {"steps": _levels(20, 60, 300), "warmup_steps": _levels(5, 10, 20)},
 }

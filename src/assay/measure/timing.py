@@ -72,6 +72,39 @@ def windows(
     return Windows(times, per_window, (time.process_time() - cpu) / wall if wall else 0.0)
 
 
+def cold_windows(
+    work: Work,
+    evict: Work,
+    *,
+    window_s: float,
+    count: int,
+    warmup_s: float,
+    sync: Callable[[], None] = no_sync,
+) -> Windows:
+    """`windows` in which `evict` empties the caches before every iteration; its own time does not count."""
+
+    def both() -> None:
+        evict()
+        work()
+
+    per_window = max(1, math.ceil(window_s / _warm(both, warmup_s, sync)))
+    times = array("d")
+    cpu = wall = 0.0
+    for _ in range(count):
+        spent = 0.0
+        for _ in range(per_window):
+            evict()
+            sync()
+            before, begin = time.process_time(), time.perf_counter()
+            work()
+            sync()
+            spent += time.perf_counter() - begin
+            cpu += time.process_time() - before
+        times.append(spent / per_window)
+        wall += spent
+    return Windows(times, per_window, cpu / wall if wall else 0.0)
+
+
 def event_windows(
     work: Work, *, window_s: float, count: int, warmup_s: float, sync: Callable[[], None], device: str
 ) -> Windows:

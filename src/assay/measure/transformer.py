@@ -47,21 +47,29 @@ class Transformer(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.tokens = nn.Embedding(shape.vocabulary, shape.hidden)
         self.positions = nn.Embedding(shape.sequence, shape.hidden)
-        self.blocks = nn.ModuleList(_Block(shape.hidden, shape.heads) for _ in range(shape.layers))
+        self.blocks = nn.ModuleList(Block(shape.hidden, shape.heads) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.hidden)
         self.head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
         self.apply(_initialise)
 
     def forward(self, tokens: Any, targets: Any) -> Any:
         """Loss of `targets` (batch × sequence) after `tokens` (the same shape)."""
-        x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
+        x = self.embed(tokens)
         for block in self.blocks:
             x = block(x)
+        return self.loss(x, targets)
+
+    def embed(self, tokens: Any) -> Any:
+        """What goes into the first block, batch × sequence × hidden."""
+        return self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
+
+    def loss(self, x: Any, targets: Any) -> Any:
+        """The mean cross-entropy of what comes out of the last block."""
         logits = self.head(self.norm(x))
         return functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
 
-class _Block(nn.Module):  # type: ignore[misc]
+class Block(nn.Module):  # type: ignore[misc]
     """Causal self-attention and an MLP four times as wide, each behind a norm and beside a residual."""
 
     def __init__(self, hidden: int, heads: int) -> None:
@@ -73,13 +81,15 @@ class _Block(nn.Module):  # type: ignore[misc]
 
     def forward(self, x: Any) -> Any:
         """Shape in and out: batch × sequence × hidden."""
-        q, k, v = (
-            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
-            for part in self.qkv(self.attention_norm(x)).chunk(3, dim=-1)
-        )
-        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        x = x + self.out(attend(self.qkv(self.attention_norm(x)), self.heads))
         return x + self.down(functional.gelu(self.up(self.mlp_norm(x))))
+
+
+def attend(qkv: Any, heads: int) -> Any:
+    """Causal attention: batch × sequence × 3·hidden in, batch × sequence × hidden out."""
+    q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
+    mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return mixed.transpose(1, 2).flatten(2)
 
 
 def _initialise(module: Any) -> None:

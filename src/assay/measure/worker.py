@@ -23,10 +23,12 @@ from assay.errors import AssayError, MeasurementError
 from assay.measure.context import Context
 from assay.measure.registry import Benchmark, find
 from assay.measure.sockets import record_retransmits
-from assay.measure.transport import Witness
+from assay.measure.transport import Witness, proof_needed
 from assay.store.append import LineFile, SampleFile
 
 _PR_SET_PDEATHSIG = 1
+#: Of malloc.h: how much free memory at the heap's end goes back, and how many maps of their own there may be.
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 
 def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
@@ -42,18 +44,21 @@ def main(argv: list[str] | None = None, *, parent: int | None = None) -> int:
         context.lines.append(
             {"type": "header", "schema_version": 1, "run": context.run, "rank": context.number}
         )
-    context.event("worker_started", pid=os.getpid(), host=context.host)
+    context.event("worker_started", pid=os.getpid(), host=context.host, proof=proof_needed(context))
     benchmark = find(context.benchmark)
+    if not context.on_gpu:
+        keep_memory()
     try:
         _join(context, spec)
     except (RuntimeError, ImportError, OSError, ValueError) as error:
         return _fail(context, benchmark, f"the ranks did not find each other: {_first_line(error)}")
-    several = len(set(context.hosts)) > 1
-    witness = Witness(context) if several or (context.on_gpu and context.world > 1) else None
+    witness = Witness(context) if context.world > 1 else None
     code = _run(context, benchmark)
     if witness:
         witness.record()
-    if several:
+    if code == 0:
+        context.event("worker_done")
+    if len(set(context.hosts)) > 1:
         record_retransmits(context, dict(zip(spec["addresses"], context.hosts, strict=True)))
     _leave(context, code)
     context.lines.sync()
@@ -69,7 +74,6 @@ def _run(context: Context, benchmark: Benchmark) -> int:
     except Exception as error:  # noqa: BLE001 - the per-job boundary: one failed benchmark must not end the run
         traceback.print_exc()
         return _fail(context, benchmark, f"{type(error).__name__}: {_first_line(error)}")
-    context.event("worker_done")
     return 0
 
 
@@ -149,6 +153,18 @@ def die_with_parent(pid: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != pid:
             sys.exit(1)
+
+
+def keep_memory() -> None:
+    """Have the C library keep what is freed, as torch keeps a GPU's memory.
+
+    Without it large results are given back and faulted in again page by page, as often as chance has it.
+    """
+    if sys.platform == "linux":
+        tune = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
+        if tune is not None:
+            tune(_M_MMAP_MAX, 0)
+            tune(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _first_line(error: BaseException) -> str:

@@ -27,6 +27,7 @@ class MicroTraffic:
     cp: Pair
     ep: Pair
     send: Floats
+    send_bytes: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,22 +56,27 @@ def weights(c: Columns) -> Weights:
 
 def micro_traffic(c: Columns, network: Network, physics: Physics) -> MicroTraffic:
     """Tensor, context and expert traffic of one micro-batch, and one send between stages."""
+    sent = _sent_bytes(c)
     return MicroTraffic(
         tp=_tensor(c, network, physics),
         cp=_context(c, network, physics),
         ep=_expert(c, network, physics),
-        send=_send(c, network, physics),
+        send=_send(c, sent, network, physics),
+        send_bytes=sent,
     )
 
 
-def _send(c: Columns, network: Network, physics: Physics) -> Floats:
-    """One micro-batch a stage on, mean of both ways: cut over the tensor ranks, and joined there without sp."""
-    size = 2 * c.tokens * c.hidden
+def _sent_bytes(c: Columns) -> Floats:
+    """What a rank sends to another stage a micro-batch, cut over the tensor ranks; mean of both ways."""
     cut = np.where(c.sp > 0, 1.0, (c.split_sends + c.split_gradient_sends) / 2)
-    sent = size * (1 - cut + cut / c.tp)
+    return np.asarray(2 * c.tokens * c.hidden * (1 - cut + cut / c.tp))
+
+
+def _send(c: Columns, sent: Floats, network: Network, physics: Physics) -> Floats:
+    """One micro-batch a stage on; without sequence parallelism its pieces are joined there."""
     hop = network.time_s("send_recv", sent, np.where(c.pp > 1, 2, 1), c.tp * c.cp * c.dp)
-    joined = np.where(c.sp > 0, 0.0, cut * network.time_s("all_gather", size, c.tp, 1))
-    return np.where(c.pp > 1, physics.pp * (hop + joined), 0.0)
+    whole = np.where(c.sp > 0, 0.0, 2 * c.tokens * c.hidden - sent) * c.tp / np.maximum(c.tp - 1, 1)
+    return np.where(c.pp > 1, physics.pp * (hop + network.time_s("all_gather", whole, c.tp, 1)), 0.0)
 
 
 def _tensor(c: Columns, network: Network, physics: Physics) -> Pair:
@@ -80,7 +86,7 @@ def _tensor(c: Columns, network: Network, physics: Physics) -> Pair:
     """
     size = 2 * c.tokens * c.hidden
     pieces = np.where(c.sp > 0, network.time_s("all_gather", size, c.tp, 1), 0.0)
-    narrow = 1 - c.quantised * (1 - c.bf16_layers_frac) * (1 - c.layer_rates.input_bytes / 2)
+    narrow = 1 - c.quantised * (1 - c.bf16_layers_frac) * (1 - c.layer_rates.left_bytes / 2)
     gathered = narrow * pieces
     whole = np.where(c.sp > 0, pieces + gathered, network.time_s("all_reduce", size, c.tp, 1))
     blocks = c.layers + c.dense_layers + c.moe_layers * (c.shared_ffn > 0)
@@ -122,11 +128,16 @@ def _expert(c: Columns, network: Network, physics: Physics) -> Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTraffic:
-    """Seconds of gradient and weight traffic, before anything hides it; `rounds` of each a step."""
+    """Seconds of gradient and weight traffic, before anything hides it; `rounds` of each a step.
+
+    The bytes are one rank's weights and gradients of the whole group, as nccl-tests counts a size.
+    """
 
     gather: Floats
     reduce: Floats
     rounds: Floats
+    gather_bytes: Floats
+    reduce_bytes: Floats
 
 
 def step_traffic(c: Columns, network: Network, physics: Physics) -> StepTraffic:
@@ -153,6 +164,8 @@ def step_traffic(c: Columns, network: Network, physics: Physics) -> StepTraffic:
     gather = np.where(c.zero > 0, gather, 0.0) + np.where(c.zero == 1, c.gather_by_rank_s * shard, 0.0)
     slow = np.where(c.zero >= 3, c.shard_link_frac, 1.0)
     return StepTraffic(
+        gather_bytes=np.where(c.zero > 0, (kept + held.experts) * c.gather_bytes, 0.0),
+        reduce_bytes=(learned + np.where(c.lora > 0, 0.0, held.experts)) * c.grad_bytes,
         gather=gather * physics.dp / slow,
         reduce=reduce * physics.dp / slow,
         rounds=np.where((c.zero >= 2) & (c.pp == 1), c.micro_batches, 1.0),

@@ -16,43 +16,40 @@ from numpy.typing import ArrayLike, NDArray
 from assay.domain.device import Gpu
 from assay.errors import InputError
 from assay.predict.kernel_fits import ATTENTION_FITS, DEVICE_RATIO, GEMM_ERRORS, GEMM_FITS
-from assay.predict.kernel_model import AttentionFit, GemmFit
+from assay.predict.kernel_model import TILES, AttentionFit, GemmFit
 
 Floats = NDArray[np.float64]
-
-#: Tile rows, tile columns, and into how many parts k is split.
-_TILES = (
-    (256, 128, 1),
-    (128, 256, 1),
-    (128, 128, 1),
-    (128, 64, 1),
-    (64, 128, 1),
-    (64, 64, 1),
-    (128, 128, 2),
-    (128, 128, 4),
-    (128, 128, 8),
-    (128, 64, 4),
-    (64, 64, 8),
-)
 
 #: A chip that works without pause throttles as one kernel of this length does.
 SUSTAINED_S = 10e-3
 
-#: GEMM dtype → key of the datasheet's peak, bytes of an input element. Outputs are bf16.
-_DTYPES = {"bf16": ("bf16", 2.0), "fp8": ("fp8", 1.0), "fp8-block": ("fp8", 1.0), "nvfp4": ("fp4", 0.5625)}
+#: GEMM dtype → key of the datasheet's peak, bytes of an element of the left and of the right input. Outputs
+#: are bf16. In int8-weights and int4-weights the right input alone is narrow; in int8 (SmoothQuant) both are.
+_DTYPES = {
+    "bf16": ("bf16", 2.0, 2.0),
+    "fp8": ("fp8", 1.0, 1.0),
+    "fp8-block": ("fp8", 1.0, 1.0),
+    "nvfp4": ("fp4", 0.5625, 0.5625),
+    "int8": ("int8", 1.0, 1.0),
+    "int8-weights": ("bf16", 2.0, 1.0),
+    "int4-weights": ("bf16", 2.0, 0.5),
+}
 
 #: Devices without a table of their own take their architecture's fit; without one, these neutral values.
 _DEFAULT = GemmFit(
+    tiles="library",
     rate_frac=0.75,
     small_tile_loss=0.1,
     ramp_k=100.0,
     launch_s=3e-6,
     wave_s=1e-6,
+    split_s=2e-6,
     stream_frac=0.5,
     memory_frac=0.8,
     join=3.0,
     throttle=0.06,
     l2_ratio=5.0,
+    l2_bytes=1e6,
     cast_bytes=4.0,
 )
 _DEFAULT_ATTENTION = AttentionFit(
@@ -70,23 +67,29 @@ _DEFAULT_ATTENTION = AttentionFit(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GemmRates:
-    """What a GEMM of one dtype meets on each of N devices; every field has shape (N,)."""
+    """What a GEMM of one dtype meets on each of N devices: fields of shape (N,), `tiles` of (N, ways, 3)."""
 
     peak_flop_per_s: Floats
     memory_Bps: Floats
     sm_count: Floats
-    input_bytes: Floats
+    left_bytes: Floats
+    right_bytes: Floats
+    tiles: Floats
     rate_frac: Floats
     small_tile_loss: Floats
     ramp_k: Floats
     launch_s: Floats
     wave_s: Floats
+    split_s: Floats
     stream_frac: Floats
     memory_frac: Floats
     join: Floats
     throttle: Floats
     l2_ratio: Floats
+    l2_bytes: Floats
+    unpaired: Floats
     cast_bytes: Floats
+    cast_row_s: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +112,9 @@ class AttentionRates:
 
 def gemm_rates(gpus: Sequence[Gpu], dtypes: Sequence[str]) -> GemmRates:
     """Rates for each pair of device and dtype; raises `InputError` where the device has no such unit."""
-    rows: list[dict[str, float]] = []
+    rows: list[dict[str, float | NDArray[np.float64]]] = []
     for gpu, dtype in zip(gpus, dtypes, strict=True):
-        key, size = _DTYPES[dtype]
+        key, left, right = _DTYPES[dtype]
         # fp16 runs on the same units at the same rate; older cards have it alone.
         peak = gpu.peak(key) or (gpu.peak("fp16") if key == "bf16" else None)
         if peak is None:
@@ -124,7 +127,9 @@ def gemm_rates(gpus: Sequence[Gpu], dtypes: Sequence[str]) -> GemmRates:
             "peak_flop_per_s": peak * DEVICE_RATIO.get((gpu.id, dtype), 1.0),
             "memory_Bps": gpu.memory_Bps,
             "sm_count": _sms(gpu),
-            "input_bytes": size,
+            "left_bytes": left,
+            "right_bytes": right,
+            "tiles": np.array(TILES[fit.tiles], float),
         }
         rows.append(row)
     return GemmRates(**{name: np.array([row[name] for row in rows], float) for name in rows[0]})
@@ -158,30 +163,54 @@ def gemm_time_s(
     launch. `cast` adds the quantisation of the left input from bf16 in a kernel of its own.
     """
     m, n, k = (np.asarray(side, float) for side in (m, n, k))
-    core = np.full(np.broadcast_shapes(m.shape, n.shape, k.shape, rates.sm_count.shape), np.inf)
     l2_Bps = rates.memory_Bps * rates.l2_ratio
-    per_flop = rates.sm_count / (rates.peak_flop_per_s * rates.rate_frac)
-    for rows, columns, split in _TILES:
-        area = rows * columns
-        tiles = np.ceil(m / rows) * np.ceil(n / columns)
-        waves = tiles * (split / rates.sm_count)
-        whole = np.ceil(waves)
-        waves = whole + rates.stream_frac * (np.maximum(waves, 1.0) - whole)
-        slower = (32768 / area) ** rates.small_tile_loss if area < 32768 else 1.0
-        tile_s = (2 * area * per_flop * slower) * (k / split + rates.ramp_k) + rates.wave_s
-        time = waves * tile_s
-        if split > 1:
-            time = time + m * n * (8 * split / l2_Bps)
-        moved = tiles * k * ((rows + columns) * rates.input_bytes / l2_Bps)
-        np.minimum(core, np.maximum(time, moved), out=core)
-    memory = ((m * k + k * n) * rates.input_bytes + 2 * m * n) / (rates.memory_Bps * rates.memory_frac)
+    core = _tiled_time_s(rates, m, n, k, l2_Bps)
+    moved = m * k * rates.left_bytes + k * n * rates.right_bytes + 2 * m * n
+    memory = moved * _seconds_per_byte(rates, moved, l2_Bps, cold=sustained)
     time = (core**rates.join + memory**rates.join) ** (1 / rates.join)
     flop = 2 * m * n * k
     time = _throttled(time, flop / rates.peak_flop_per_s, rates.throttle, sustained=sustained)
     time = time + (0.0 if sustained else rates.launch_s)
     if cast:
-        time = time + m * k * rates.cast_bytes / rates.memory_Bps
+        seconds = _seconds_per_byte(rates, m * k * (2 + rates.left_bytes), l2_Bps, cold=sustained)
+        time = time + m * (k * rates.cast_bytes * seconds + rates.cast_row_s)
     return np.where(flop > 0, time, 0.0)
+
+
+def _tiled_time_s(rates: GemmRates, m: Floats, n: Floats, k: Floats, l2_Bps: Floats) -> Floats:
+    """Seconds that the units and the L2 take, cut in the fastest way of the device's family of tiles."""
+    core = np.full(np.broadcast_shapes(m.shape, n.shape, k.shape, rates.sm_count.shape), np.inf)
+    per_flop = rates.sm_count / (rates.peak_flop_per_s * rates.rate_frac)
+    largest = (rates.tiles[:, :, 0] * rates.tiles[:, :, 1]).max(axis=1)
+    for rows, columns, split in rates.tiles.transpose(1, 2, 0):
+        area = rows * columns
+        tile_rows = np.ceil(m / rows)
+        tiles = tile_rows * np.ceil(n / columns)
+        waves = tiles * (split / rates.sm_count)
+        whole = np.ceil(waves)
+        waves = whole + rates.stream_frac * (np.maximum(waves, 1.0) - whole)
+        column_s = 2 * area * per_flop * (largest / area) ** rates.small_tile_loss
+        time = waves * (column_s * (k / split + rates.ramp_k) + rates.wave_s)
+        if np.any(split > 1):
+            parts = np.where(split > 1, split, 0.0)
+            time = time + m * n * (8 * parts / l2_Bps) + np.where(split > 1, rates.split_s, 0.0)
+        moved = tiles * k * ((rows * rates.left_bytes + columns * rates.right_bytes) / l2_Bps)
+        if np.any(rates.unpaired > 1):
+            moved = moved * np.where(tile_rows % 2 == 1, rates.unpaired, 1.0)
+        np.minimum(core, np.maximum(time, moved), out=core)
+    return core
+
+
+def _seconds_per_byte(rates: GemmRates, moved: Floats, l2_Bps: Floats, *, cold: bool) -> Floats:
+    """Seconds per byte moved: from memory, or from the L2 where a kernel timed again and again leaves it.
+
+    The part found in the L2 is 1 / (1 + (moved / l2_bytes)²): a steep but not a sharp edge.
+    """
+    far = 1 / (rates.memory_Bps * rates.memory_frac)
+    if cold:
+        return far
+    found = 1 / (1 + (moved / rates.l2_bytes) ** 2)
+    return np.asarray(far + found * (1 / l2_Bps - far))
 
 
 def attention_time_s(

@@ -170,7 +170,7 @@ def _experts(c: Columns) -> tuple[Floats, Floats]:
     width = c.expert_ffn / c.etp
     up, down = width * (1 + c.gated), width
     idle = np.maximum(local - 1, 0)
-    reread = idle * c.hidden * (up + down) * c.layer_rates.input_bytes / c.layer_rates.memory_Bps
+    reread = idle * c.hidden * (up + down) * c.layer_rates.right_bytes / c.layer_rates.memory_Bps
     forward = gemm_time_s(c.layer_rates, rows, up, c.hidden) + gemm_time_s(
         c.layer_rates, rows, c.hidden, down
     )
@@ -211,7 +211,7 @@ def _attention(c: Columns, physics: Physics) -> Pair:
     queries = c.seq_len / c.cp
     width = c.head_dim + c.rope_dim * (c.latent_rank > 0)
     seen = np.minimum(c.seq_len, c.packed_len) / 2
-    seen = np.where(c.window > 0, np.minimum(seen, c.window), seen)
+    seen = seen + c.windowed_frac * (np.minimum(seen, c.window) - seen)
     # Keys arrive in cp pieces: a block of queries meets the first and three quarters of the others, each in
     # a kernel of its own that fills its pipeline again.
     pieces = 1 + 0.75 * (c.cp - 1)

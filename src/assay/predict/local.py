@@ -1,25 +1,17 @@
 """A run's own training benchmark, predicted from its other readings: the circle on one machine.
 
-No number is fitted to step time. The terms, for a decoder of L layers, width H, V words, on T tokens a rank:
-
-- matrix products: 6·(12·L·H² + H·V)·T FLOP at the rate of linear layers as training runs them (forward,
-  both gradients, new memory for every result), all ranks at once; without that reading, at one product's;
-- attention: 12·L·H·S·T FLOP (as `training.model_flop_per_s` counts), at the rate of one product;
-- cross-entropy: 6 passes over the T × V logits in fp32, at the bandwidth of that kernel;
-- elementwise: per layer and token 58·H elements (norms 12, residuals 10, GELU over 4·H 20, the layouts of
-  attention 16; each forward and backward, read and written), at the bandwidth of the elementwise chain;
-- optimizer: 7 passes over the parameters in fp32, and the gradient of the embedding, which is written whole;
-- gradients: one all-reduce of the parameters, its time interpolated between the sizes measured, and 4 passes
-  over them (into the buckets, and divided by the ranks). Over Gloo the cores that sum are those that compute,
-  so all of it counts; over NCCL what the backward pass does not cover.
+No number is fitted to step time. A step is its parts, each measured by itself with all ranks at once (linear
+layers, attention, pointwise, head, embedding, update), in proportion to their work; and the gradients: copied
+into buckets and summed over the ranks while the backward pass goes on. Formulas: docs/models/circle.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
@@ -28,28 +20,14 @@ from assay.domain.recipe import Recipe
 from assay.domain.subject import Subject
 
 _MODEL = re.compile(r"gpt-l(?P<layers>\d+)-h(?P<hidden>\d+)-a(?P<heads>\d+)-v(?P<vocabulary>\d+)")
-#: Elements that norms, residuals, GELU and the layouts of attention move per layer and token, over H.
-ELEMENTWISE_PASSES = 58
-#: The backward pass is two thirds of the matrix products; gradients travel while it runs.
+#: Of a layer's time, what its backward pass takes: two products of three.
 _BACKWARD_FRAC = 2 / 3
-#: The range of a step over its value. The terms leave out launches, small shapes and the scatter of the
-#: embedding's gradient; on the one machine compared so far (2 cores, 1 and 2 ranks, by the clock) steps took
-#: 0.79 to 1.33 times their sum.
+#: DistributedDataParallel sends off a bucket when it holds so many bytes: the first one early.
+_BUCKETS_BYTES = (2**20, 25 * 2**20)
+#: The range of a step over its value.
 STEP_RANGE = (0.75, 1.5)
-#: The range of the scaling efficiency: what is left out slows both sizes alike (+6 % on that machine).
+#: The range of the scaling efficiency: what is left out slows both sizes alike.
 SCALING_RANGE = (0.85, 1.15)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
-    """What a step is made of, as measured: rates of the slowest rank, all ranks at work."""
-
-    gemm_flop_per_s: float
-    linear_flop_per_s: float
-    cross_entropy_Bps: float
-    elementwise_Bps: float
-    adamw_Bps: float
-    copy_Bps: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,152 +40,215 @@ class Work:
     sequence: int
     tokens: int
 
-    @property
-    def multiplying(self) -> int:
-        """Weights of projections, MLPs and head."""
-        return 12 * self.layers * self.hidden**2 + self.hidden * self.vocabulary
+    @classmethod
+    def of(cls, recipe: Recipe) -> Work | None:
+        """The work of a recipe that names a model, a sequence and a batch; None where it does not."""
+        match = _MODEL.fullmatch(str(recipe.get("model")))
+        sequence, batch = recipe.get("sequence"), recipe.get("batch_per_rank")
+        if match is None or not isinstance(sequence, int) or not isinstance(batch, int):
+            return None
+        sides = {name: int(match[name]) for name in ("layers", "hidden", "vocabulary")}
+        return cls(**sides, sequence=sequence, tokens=batch * sequence)
 
     @property
     def parameters(self) -> int:
-        """All weights: those that multiply, embeddings, biases and norms (13·H a layer), the last norm."""
-        tables = (self.vocabulary + self.sequence) * self.hidden
-        return self.multiplying + tables + 13 * self.layers * self.hidden + 2 * self.hidden
+        """All weights: matrices, biases and norms (13·H) of each block, head, embeddings, the last norm."""
+        tables = (2 * self.vocabulary + self.sequence) * self.hidden
+        return self.layers * (12 * self.hidden**2 + 13 * self.hidden) + tables + 2 * self.hidden
+
+
+#: Part of a step → what its time is proportional to.
+_AMOUNT: Mapping[str, Callable[[Work], float]] = {
+    "linear": lambda w: w.layers * w.hidden**2 * w.tokens,
+    "attention": lambda w: w.layers * w.hidden * w.sequence * w.tokens,
+    "pointwise": lambda w: w.layers * w.hidden * w.tokens,
+    "head": lambda w: w.hidden * w.vocabulary * w.tokens,
+    "embedding": lambda w: w.hidden * w.vocabulary,
+    "update": lambda w: w.parameters,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """What summing gradients costs: seconds at each size measured, ascending.
+
+    `busy_frac` is the share of that time in which the cores that compute are at work on it.
+    """
+
+    sizes_bytes: tuple[float, ...]
+    times_s: tuple[float, ...]
+    busy_frac: float
+    copy_Bps: float
+
+    def time_s(self, size_bytes: float) -> float:
+        """On a line through time over size; beyond the largest size at its rate."""
+        if size_bytes > self.sizes_bytes[-1]:
+            return self.times_s[-1] * size_bytes / self.sizes_bytes[-1]
+        return float(np.interp(size_bytes, self.sizes_bytes, self.times_s))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingStep:
+    """A step by its recipe: the seconds of each term, which add up to it."""
+
+    recipe: Recipe
+    terms_s: Mapping[str, float]
 
     @property
-    def linear_flop(self) -> float:
-        """Projections, MLPs and head, forward and backward."""
-        return 6.0 * self.multiplying * self.tokens
+    def time_s(self) -> float:
+        """The whole."""
+        return sum(self.terms_s.values())
 
-    @property
-    def attention_flop(self) -> float:
-        """Scores and values, forward and backward."""
-        return 12.0 * self.layers * self.hidden * self.sequence * self.tokens
+
+def training_steps(readings: Sequence[Reading]) -> tuple[TrainingStep, ...]:
+    """The steps that the run measured, as predicted; none where a part that they need was not measured."""
+    known = _Known.of(readings)
+    recipes = dict.fromkeys(
+        r.recipe
+        for r in readings
+        if r.quantity == "training.step_time" and r.recipe.get("statistic") == "median"
+    )
+    steps = ((recipe, _terms(recipe, known)) for recipe in recipes)
+    return tuple(TrainingStep(recipe=recipe, terms_s=terms) for recipe, terms in steps if terms)
 
 
 def predict_training(readings: Sequence[Reading]) -> tuple[Reading, ...]:
-    """`training.step_time` and `training.scaling_efficiency` as predicted, by the recipes that were measured.
+    """`training.step_time` and `training.scaling_efficiency` as predicted, by the recipes measured."""
+    like = {r.recipe: r for r in reversed(readings) if r.quantity == "training.step_time"}
+    steps = [_predicted(like[step.recipe], step.time_s, STEP_RANGE) for step in training_steps(readings)]
+    return (*steps, *_scaling(readings, steps))
 
-    Empty where a rate that the step needs was not measured.
+
+def gradient_terms(work: Work, parts_s: Mapping[str, float], reduction: Reduction) -> dict[str, float]:
+    """Seconds that the gradients add to a step of these parts: into buckets, computed with, waited for.
+
+    A bucket is sent off when its last gradient is there and the one before has come back. Cores that sum do
+    not compute; the rest of the time goes by beside the backward pass, and after it is waited for.
     """
-    mean = _means(readings)
-    steps: dict[Recipe, Reading] = {}
-    for reading in readings:
-        wanted = reading.quantity == "training.step_time" and reading.recipe.get("statistic") == "median"
-        if wanted and reading.recipe not in steps:
-            value_s = _step_s(reading.recipe, mean)
-            if value_s is not None:
-                steps[reading.recipe] = _predicted(reading, value_s, STEP_RANGE)
-    return (*steps.values(), *_scaling(readings, steps.values()))
-
-
-def step_s(work: Work, rates: Rates, all_reduce_s: float, *, overlaps: bool) -> dict[str, float]:
-    """Seconds of each term of a step; they add up to its time."""
-    linear = work.linear_flop / rates.linear_flop_per_s
-    attention = work.attention_flop / rates.gemm_flop_per_s
-    covered = _BACKWARD_FRAC * (linear + attention) if overlaps else 0.0
-    buckets = 4 * 4.0 * work.parameters / rates.copy_Bps if all_reduce_s else 0.0
-    elements = ELEMENTWISE_PASSES * work.hidden * work.layers * work.tokens
+    ready_s = came_s = busy_s = 0.0
+    for size_bytes, ready_s in _buckets(work, parts_s):
+        time_s = reduction.time_s(size_bytes)
+        busy_s += reduction.busy_frac * time_s
+        came_s = max(came_s, ready_s) + (1 - reduction.busy_frac) * time_s
+    passes_bytes = 2 * 4.0 * work.parameters
     return {
-        "gemm": linear,
-        "attention": attention,
-        "cross_entropy": 6 * 4.0 * work.tokens * work.vocabulary / rates.cross_entropy_Bps,
-        "elementwise": 4.0 * elements / rates.elementwise_Bps,
-        "optimizer": 7 * 4.0 * work.parameters / rates.adamw_Bps
-        + 2 * 4.0 * work.vocabulary * work.hidden / rates.copy_Bps,
-        "gradients": max(0.0, all_reduce_s - covered) + buckets,
+        "buckets": passes_bytes / reduction.copy_Bps,
+        "reducing": busy_s,
+        "waiting": max(0.0, came_s - ready_s),
     }
 
 
+def _buckets(work: Work, parts_s: Mapping[str, float]) -> Iterator[tuple[float, float]]:
+    """Bytes of each bucket and the moment of the backward pass when it is full."""
+    held_bytes, now_s, (full_bytes, later_bytes) = 0.0, 0.0, _BUCKETS_BYTES
+    for parameters, took_s in _gradients(work, parts_s):
+        held_bytes, now_s = held_bytes + 4.0 * parameters, now_s + took_s
+        if held_bytes >= full_bytes:
+            yield held_bytes, now_s
+            held_bytes, full_bytes = 0.0, later_bytes
+    if held_bytes:
+        yield held_bytes, now_s
+
+
+def _gradients(work: Work, parts_s: Mapping[str, float]) -> Iterator[tuple[float, float]]:
+    """Parameters and seconds of the backward pass, from the head to the embeddings, matrix by matrix."""
+    square = work.hidden**2
+    yield work.vocabulary * work.hidden, _BACKWARD_FRAC * parts_s["head"]
+    blocks_s = parts_s["linear"] + parts_s["attention"] + parts_s["pointwise"]
+    layer_s = _BACKWARD_FRAC * blocks_s / work.layers
+    for _ in range(work.layers):
+        for squares in (4, 4, 1, 3):
+            yield squares * square, layer_s * squares / 12
+    small = 13 * work.layers * work.hidden + 2 * work.hidden
+    yield (work.vocabulary + work.sequence) * work.hidden + small, parts_s["embedding"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What a run measured of the parts: means over restarts, by quantity, recipe and subject.
+
+    `computing_cores` is the processor time that a rank gets in a second of its linear layers.
+    """
+
+    means: Mapping[tuple[str, Recipe, Subject], float]
+    computing_cores: float
+
+    @classmethod
+    def of(cls, readings: Iterable[Reading]) -> _Known:
+        values: dict[tuple[str, Recipe, Subject], list[float]] = {}
+        shares: list[float] = []
+        for r in readings:
+            if r.quantity.startswith(_PARTS) and r.origin is Origin.MEASURED and r.number is not None:
+                values.setdefault((r.quantity, r.recipe, r.subject), []).append(r.number)
+                if r.quantity == "part.linear.time" and r.cpu_share_frac:
+                    shares.append(r.cpu_share_frac)
+        return cls(
+            means={key: fmean(found) for key, found in values.items()},
+            computing_cores=fmean(shares) if shares else 1.0,
+        )
+
+    def of_quantity(self, quantity: str) -> Iterator[tuple[Recipe, Subject, float]]:
+        """Every mean of a quantity."""
+        return ((recipe, subject, v) for (q, recipe, subject), v in self.means.items() if q == quantity)
+
+    def parts_s(self, recipe: Recipe) -> dict[str, float] | None:
+        """Seconds of each part of a step on the slowest rank; None where one is missing."""
+        work = Work.of(recipe)
+        ranks: dict[Subject, dict[str, float]] = {}
+        for name, amount in _AMOUNT.items():
+            for measured, subject, time_s in self.of_quantity(f"part.{name}.time"):
+                done = Work.of(measured)
+                if work and done and measured.get("dtype") == recipe.get("dtype"):
+                    ranks.setdefault(subject, {})[name] = time_s * amount(work) / amount(done)
+        whole = [parts for parts in ranks.values() if len(parts) == len(_AMOUNT)]
+        return max(whole, key=lambda parts: sum(parts.values()), default=None)
+
+    def reduction(self, ranks: int) -> Reduction | None:
+        """What summing over so many ranks costs; None where it was not measured."""
+        points: dict[float, float] = {}
+        for recipe, _, time_s in self.of_quantity("collective.all_reduce.time"):
+            size = recipe.get("bytes")
+            if _pipelined(recipe, ranks) and isinstance(size, int):
+                points[float(size)] = time_s
+        copies = [v for r, _, v in self.of_quantity("memory.copy.bandwidth") if r.get("load") == "all"]
+        if len(points) < 2 or not copies:
+            return None
+        sizes = sorted(points)
+        return Reduction(
+            sizes_bytes=tuple(sizes),
+            times_s=tuple(points[size] for size in sizes),
+            busy_frac=self._busy_frac(ranks, sizes[-1]),
+            copy_Bps=min(copies),
+        )
+
+    def _busy_frac(self, ranks: int, size_bytes: float) -> float:
+        """Over Gloo, the processor time of summing over that of computing; a GPU's cores are not those."""
+        shares = [
+            value
+            for recipe, _, value in self.of_quantity("collective.all_reduce.cpu_share")
+            if _pipelined(recipe, ranks)
+            and recipe.get("bytes") == size_bytes
+            and recipe.get("transport") == "gloo"
+        ]
+        return min(1.0, fmean(shares) / self.computing_cores) if shares else 0.0
+
+
 #: The quantities that a step is predicted from.
-_PARTS = ("gemm.", "kernel.", "memory.copy.", "collective.all_reduce.time")
-_Means = Mapping[tuple[str, Recipe], float]
+_PARTS = ("part.", "memory.copy.", "collective.all_reduce.time", "collective.all_reduce.cpu_share")
 
 
-def _means(readings: Iterable[Reading]) -> dict[tuple[str, Recipe], float]:
-    """The slowest subject's mean over restarts, for every rate; the mean for times."""
-    values: dict[tuple[str, Recipe, Subject], list[float]] = {}
-    for r in readings:
-        if r.quantity.startswith(_PARTS) and r.origin is Origin.MEASURED and r.number is not None:
-            values.setdefault((r.quantity, r.recipe, r.subject), []).append(r.number)
-    means: dict[tuple[str, Recipe], float] = {}
-    for (quantity, recipe, _), found in values.items():
-        value = sum(found) / len(found)
-        known = means.get((quantity, recipe))
-        slower = max if quantity.endswith("time") else min
-        means[quantity, recipe] = value if known is None else slower(known, value)
-    return means
+def _pipelined(recipe: Recipe, ranks: int) -> bool:
+    return recipe.get("method") == "pipelined" and recipe.get("ranks") == ranks
 
 
-def _step_s(recipe: Recipe, mean: _Means) -> float | None:
-    match = _MODEL.fullmatch(str(recipe.get("model")))
-    sequence, batch, ranks = (recipe.get(name) for name in ("sequence", "batch_per_rank", "ranks"))
-    if (
-        match is None
-        or not isinstance(sequence, int)
-        or not isinstance(batch, int)
-        or not isinstance(ranks, int)
-    ):
+def _terms(recipe: Recipe, known: _Known) -> dict[str, float] | None:
+    parts_s, work, ranks = known.parts_s(recipe), Work.of(recipe), recipe.get("ranks")
+    if parts_s is None or work is None or not isinstance(ranks, int):
         return None
-    work = Work(
-        layers=int(match["layers"]),
-        hidden=int(match["hidden"]),
-        vocabulary=int(match["vocabulary"]),
-        sequence=sequence,
-        tokens=batch * sequence,
-    )
-    rates = _rates(str(recipe.get("dtype")), mean)
-    reduce = _all_reduce_s(4.0 * work.parameters, ranks, mean) if ranks > 1 else (0.0, False)
-    if rates is None or reduce is None:
-        return None
-    all_reduce_s, overlaps = reduce
-    return sum(step_s(work, rates, all_reduce_s, overlaps=overlaps).values())
-
-
-def _rates(dtype: str, mean: _Means) -> Rates | None:
-    def rate(quantity: str) -> float | None:
-        found = [v for (q, r), v in mean.items() if q == quantity and r.get("load") == "all"]
-        return found[0] if found else None
-
-    gemm = rate(f"gemm.{dtype}.rate")
-    entropy, chain = rate("kernel.cross_entropy.bandwidth"), rate("kernel.elementwise.bandwidth")
-    adamw, copy = rate("kernel.adamw.bandwidth"), rate("memory.copy.bandwidth")
-    if not gemm or not entropy or not chain or not adamw or not copy:
-        return None
-    return Rates(
-        gemm_flop_per_s=gemm,
-        linear_flop_per_s=_linear_flop_per_s(mean) or gemm,
-        cross_entropy_Bps=entropy,
-        elementwise_Bps=chain,
-        adamw_Bps=adamw,
-        copy_Bps=copy,
-    )
-
-
-def _linear_flop_per_s(mean: _Means) -> float | None:
-    """Of tokens × width × inner through both layers and back: three products each way a layer."""
-    for (quantity, recipe), time_s in mean.items():
-        if quantity == "kernel.linear.time" and recipe.get("load") == "all":
-            tokens, width, inner = map(float, str(recipe.get("shape")).split("x"))
-            return 3 * 2 * 2 * tokens * width * inner / time_s
-    return None
-
-
-def _all_reduce_s(size_bytes: float, ranks: int, mean: _Means) -> tuple[float, bool] | None:
-    """Time of an all-reduce over that many ranks, on a line through time over size; whether it overlaps."""
-    points = sorted(
-        (float(size), value, r.get("transport") != "gloo")
-        for (q, r), value in mean.items()
-        if q == "collective.all_reduce.time"
-        and r.get("method") == "pipelined"
-        and r.get("ranks") == ranks
-        and isinstance(size := r.get("bytes"), int)
-    )
-    if len(points) < 2:
-        return None
-    sizes, times = [p[0] for p in points], [p[1] for p in points]
-    if size_bytes > sizes[-1]:
-        return times[-1] * size_bytes / sizes[-1], points[0][2]
-    return float(np.interp(size_bytes, sizes, times)), points[0][2]
+    if ranks == 1:
+        return parts_s
+    reduction = known.reduction(ranks)
+    return parts_s | gradient_terms(work, parts_s, reduction) if reduction else None
 
 
 def _scaling(readings: Iterable[Reading], steps: Iterable[Reading]) -> list[Reading]:
@@ -233,5 +274,5 @@ def _predicted(like: Reading, value: float, span: tuple[float, float]) -> Readin
         replicate=None,
         cpu_share_frac=None,
         samples=None,
-        source="predict/local.py: from the GEMM, kernel, memory and all-reduce readings of the same run",
+        source="predict/local.py: from the parts, copies and all-reduces of the same run",
     )

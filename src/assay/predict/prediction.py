@@ -14,6 +14,7 @@ from assay.predict.network import Network
 from assay.predict.physics import FITTED, Physics
 from assay.predict.situation import Situation, columns
 from assay.predict.step import Steps, step_times
+from assay.predict.timeline import StageTimes
 
 #: The key of the datasheet's peak that a recipe's MFU is taken against.
 _PEAK = {"fp16": "bf16", "bf16": "bf16", "fp8": "fp8", "fp8-current": "fp8", "fp8-block": "fp8"}
@@ -30,6 +31,21 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What a rank sends: `send_bytes` to another stage a micro-batch, gradients and weights so many rounds.
+
+    Seconds are those of one round before compute hides any; what is not hidden stands in the breakdown.
+    """
+
+    send_bytes: float
+    reduce_s: float
+    reduce_bytes: float
+    gather_s: float
+    gather_bytes: float
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
     """What a step takes. `breakdown_s` and `memory_bytes` add up to `step_time_s.value` and `total_bytes`."""
 
@@ -42,8 +58,8 @@ class Prediction:
     breakdown_s: dict[str, float]
     memory_bytes: dict[str, float]
     capacity_bytes: float
-    forward_s: float
-    backward_s: float
+    stage: StageTimes
+    sent: Sent
     micro_batches: int
     assumptions: tuple[str, ...]
     extrapolated: tuple[str, ...]
@@ -100,8 +116,14 @@ def predict(
         breakdown_s=_first(steps),
         memory_bytes={name: float(values[0]) for name, values in held.terms.items()},
         capacity_bytes=float(held.capacity_bytes[0]),
-        forward_s=float(steps.forward_s[0]),
-        backward_s=float(steps.backward_s[0]),
+        stage=StageTimes(
+            forward_s=float(steps.forward_s[0]),
+            backward_s=float(steps.backward_s[0]),
+            last_frac=float(steps.last_frac[0]),
+            head_s=float(steps.head_s[0]),
+            send_s=float(steps.send_s[0]),
+        ),
+        sent=_sent(steps),
         micro_batches=int(steps.micro_batches[0]),
         assumptions=(*_assumptions(one), *assumptions),
         extrapolated=extrapolations(one),
@@ -240,8 +262,20 @@ def _first(steps: Steps) -> dict[str, float]:
     return {name: float(values[0]) for name, values in steps.terms.items()}
 
 
+def _sent(steps: Steps) -> Sent:
+    traffic = steps.traffic
+    return Sent(
+        send_bytes=float(steps.send_bytes[0]),
+        reduce_s=float(traffic.reduce.flat[0]),
+        reduce_bytes=float(traffic.reduce_bytes.flat[0]),
+        gather_s=float(traffic.gather.flat[0]),
+        gather_bytes=float(traffic.gather_bytes.flat[0]),
+        rounds=int(traffic.rounds.flat[0]),
+    )
+
+
 def _assumptions(one: Situation) -> tuple[str, ...]:
-    found = [f"stack {one.stack.id}: {one.stack.name}"]
+    found = [f"stack {one.stack.id}: {one.stack.name}", *one.workload.model.assumed]
     if one.workload.model.moe_layers and one.workload.imbalance == 1:
         found.append("experts are evenly loaded (public MoE figures force this); say imbalance to change it")
     if one.workload.packed_len is None:

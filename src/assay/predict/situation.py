@@ -67,6 +67,7 @@ _MODEL_FIELDS = (
     "mixing_weights",
     "small_weights",
     "window",
+    "windowed_frac",
     "ssm_layers",
     "ssm_heads",
     "ssm_inner",
@@ -163,6 +164,7 @@ class Columns:
     mixing_weights: Floats
     small_weights: Floats
     window: Floats
+    windowed_frac: Floats
     ssm_layers: Floats
     ssm_heads: Floats
     ssm_inner: Floats

@@ -22,8 +22,8 @@ class Stack:
     ALiBi), FlashAttention-2 class, or the vendor's own. `passes` multiplies the least traffic of norms,
     activations, residuals and position codes (1: all fused). `loss_passes` bytes per logit are moved by
     the loss. `fused_wgrad` adds weight gradients to their sum inside the product; `sums_in_16_bits` adds
-    them in the weights' own precision, and in bf16 recipes to an fp32 sum after that, which is all-reduced. `moe_passes` multiplies
-    the traffic of sorting tokens for experts.
+    them in the weights' own precision, and in bf16 recipes to an fp32 sum after that, which is all-reduced.
+    `moe_passes` multiplies the traffic of sorting tokens for experts.
 
     Host: `layer_kernels` are launched in a dense layer's forward at `launch_s` each, those of routing and
     experts at `expert_launch_s`; with `cuda_graphs` a few launches replay the dense ones. `step_s` is
@@ -35,18 +35,18 @@ class Stack:
     `cp_overlap` hide sends between stages and keys and values under way.
 
     Traffic: `grad_bytes` per weight are reduced. `split_sends` cuts what goes to the next stage over the
-    tensor ranks, `split_gradient_sends` what comes back; `deferred_head` computes the weight gradients of the output head while the pipeline drains.
-    `ep_once_a_node` sends a token once to each node that holds some of its experts (DeepEP,
-    HybridEP). `gather_by_rank_s` is what one owner costs where updated weights are broadcast owner by
+    tensor ranks, `split_gradient_sends` what comes back. `deferred_head` computes weight gradients of the
+    output head while the pipeline drains. `ep_once_a_node` sends a token once to each node that holds some
+    of its experts (DeepEP, HybridEP). `gather_by_rank_s` is what one owner costs where updated weights are broadcast owner by
     owner, `shard_link_frac` the part of a link that sharded weights reach when they are gathered tensor
     by tensor. `fp8_weight_gather` gathers weights in one byte.
 
     Memory: `recomputes` says that whole layers are recomputed unless a user chooses otherwise, as the usual
     configurations of JAX do; `stops_early` that recomputing a layer ends with the last tensor that its
-    backward needs, so that the last product is not repeated (PyTorch's checkpoints that are not re-entrant, and
-    compilers that drop dead code). `eager_saves` says that each PyTorch operation keeps its own tensors, and that
-    gradients are dropped between steps. `optimizer_bytes` per weight are read and written by an optimizer
-    step.
+    backward needs, so that the last product is not repeated (PyTorch's checkpoints that are not re-entrant,
+    and compilers that drop dead code). `eager_saves` says that each PyTorch operation keeps its own tensors,
+    and that gradients are dropped between steps. `optimizer_bytes` per weight are read and written by an
+    optimizer step.
     """
 
     id: str

@@ -50,12 +50,21 @@ TERMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """Step times of N situations; `terms` adds up to `time_s`, `stage_s` is one micro-batch on a stage."""
+    """Step times of N situations; `terms` adds up to `time_s`.
+
+    `forward_s` and `backward_s` are one micro-batch on an inner stage; the last stage has `last_frac` of its
+    layers and `head_s` besides, and `send_s` takes `send_bytes` to the next stage.
+    """
 
     time_s: Floats
     terms: dict[str, Floats]
     forward_s: Floats
     backward_s: Floats
+    last_frac: Floats
+    head_s: Floats
+    send_s: Floats
+    send_bytes: Floats
+    traffic: StepTraffic
     micro_batches: Floats
     tokens: Floats
     gpus: Floats
@@ -81,7 +90,8 @@ def step_times(
     """
     shape = np.broadcast_shapes(c.tokens.shape, c.layers.shape)
     one = _one_pass(c, network, physics)
-    share = _stage_layers(c)[0] / c.layers
+    inner, last = _stage_layers(c)
+    share = inner / c.layers
     forward_s, backward_s = share * one.forward, share * one.backward
     terms = _pipeline(c, one, network, physics)
     data = step_traffic(c, network, physics)
@@ -99,6 +109,11 @@ def step_times(
         terms=terms,
         forward_s=np.broadcast_to(forward_s, shape),
         backward_s=np.broadcast_to(backward_s, shape),
+        last_frac=np.broadcast_to(last / inner, shape),
+        head_s=np.broadcast_to(one.head, shape),
+        send_s=np.broadcast_to(one.send, shape),
+        send_bytes=np.broadcast_to(one.send_bytes, shape),
+        traffic=data,
         micro_batches=np.broadcast_to(c.micro_batches, shape),
         tokens=tokens,
         gpus=np.broadcast_to(c.gpus, shape),
@@ -116,6 +131,7 @@ class _OnePass:
     head: Floats
     head_weight: Floats
     send: Floats
+    send_bytes: Floats
 
 
 def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
@@ -148,6 +164,7 @@ def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
         head=work.head,
         head_weight=work.head_weight,
         send=micro.send,
+        send_bytes=micro.send_bytes,
     )
 
 

@@ -17,21 +17,34 @@ from assay.predict.tables import TableRow
 
 Floats = NDArray[np.float64]
 
-GEMM_NEEDS = ("device", "dtype", "m", "n", "k", "latency_ms")
-ATTENTION_NEEDS = (
-    "device",
-    "attn_dtype",
-    "batch_size",
-    "isl",
-    "num_heads",
-    "num_key_value_heads",
-    "head_dim",
-)
 
-_DTYPES = {"bfloat16": "bf16", "float16": "bf16", "fp8": "fp8", "fp8_block": "fp8-block", "nvfp4": "nvfp4"}
+_ATTENTION_SIDES = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim")
+_GEMM_SIDES = ("m", "n", "k")
+GEMM_NEEDS = ("device", "dtype", *_GEMM_SIDES, "latency_ms")
+ATTENTION_NEEDS = ("device", "attn_dtype", *_ATTENTION_SIDES, "latency_ms")
+
+#: A table's name of a dtype → ours; AIConfigurator writes `sq` for SmoothQuant and `_wo` for weights alone.
+_DTYPES = {
+    "bfloat16": "bf16",
+    "float16": "bf16",
+    "bf16": "bf16",
+    "fp16": "bf16",
+    "fp8": "fp8",
+    "fp8_block": "fp8-block",
+    "nvfp4": "nvfp4",
+    "sq": "int8",
+    "int8_wo": "int8-weights",
+    "int4_wo": "int4-weights",
+}
+
+#: Dtypes whose tables time the quantisation of the left input too.
+_CAST = ("fp8", "fp8-block", "nvfp4", "int8")
 
 #: log of the 90th percentile over the 80 % quantile, about, of these fits' errors.
 _TO_80 = 0.72
+
+#: Half width of attention's interval, as a logarithm.
+_ATTENTION_WIDE = 0.3
 
 
 def is_attention(header: Sequence[str]) -> bool:
@@ -54,60 +67,67 @@ def validate_kernels(rows: Sequence[TableRow]) -> Validation:
 
 
 def _score(device: str, dtype: str, rows: Sequence[TableRow], *, attention: bool) -> list[ScoredRow]:
-    kind = "attention" if attention else "gemm"
-    measured = np.array([_number(row, "latency_ms") * 1e-3 for row in rows])
+    """Rows of one table, device and dtype; a row that cannot be predicted is kept with its reason."""
+    kind, sides = ("attention", _ATTENTION_SIDES) if attention else ("gemm", _GEMM_SIDES)
     gpu = _device(device)
-    reason = None
-    if gpu is None:
-        reason = f"device {device!r} is not in the catalogue"
-    elif dtype not in _DTYPES:
-        reason = f"dtype {dtype!r} is not modelled"
-    predicted: Floats | None = None
-    wide = 0.3
-    if gpu is not None and reason is None:
-        try:
-            if attention:
-                predicted = _attention(gpu, dtype, rows)
-            else:
-                predicted = _gemm(gpu, _DTYPES[dtype], rows, cast=dtype not in ("bfloat16", "float16"))
-                wide = float(np.log1p(fit_error(gpu, _DTYPES[dtype])[1])) * _TO_80
-        except InputError as error:
-            reason = error.what
-    name = gpu.id if gpu is not None else device
-    return [
-        ScoredRow(
-            id=_id(row, dtype, attention=attention),
-            file=row.file,
-            line=row.line,
-            groups=(f"{kind} {name} {_DTYPES.get(dtype, dtype)}", kind),
-            unit="s",
-            measured=float(measured[at]),
-            predicted=None if predicted is None else float(predicted[at]),
-            low=None if predicted is None else float(predicted[at] * np.exp(-wide)),
-            high=None if predicted is None else float(predicted[at] * np.exp(wide)),
-            skipped=reason,
+    names = (
+        gpu.id if gpu is not None else device or "(no device)",
+        _DTYPES.get(dtype, dtype or "(no dtype)"),
+    )
+    numbers = [[_number(row, key) for key in ("latency_ms", *sides)] for row in rows]
+    reasons = [next((text for text in line if isinstance(text, str)), None) for line in numbers]
+    readable = [at for at, reason in enumerate(reasons) if reason is None]
+    predicted, wide, missing = _predicted(
+        gpu, names, dtype, numbers=[numbers[at] for at in readable], kind=kind
+    )
+    found = dict(zip(readable, predicted, strict=True)) if missing is None else {}
+    scored = []
+    for at, row in enumerate(rows):
+        seconds = float(found[at]) if at in found else None
+        latency_ms = numbers[at][0]
+        scored.append(
+            ScoredRow(
+                id=":".join([dtype, *(row.cells.get(key, "") for key in sides)]),
+                file=row.file,
+                line=row.line,
+                groups=(f"{kind} {names[0]} {names[1]}", kind),
+                unit="s",
+                measured=None if isinstance(latency_ms, str) else latency_ms * 1e-3,
+                predicted=seconds,
+                low=None if seconds is None else seconds * float(np.exp(-wide)),
+                high=None if seconds is None else seconds * float(np.exp(wide)),
+                skipped=reasons[at] or missing,
+            )
         )
-        for at, row in enumerate(rows)
-    ]
+    return scored
 
 
-def _gemm(gpu: Gpu, dtype: str, rows: Sequence[TableRow], *, cast: bool) -> Floats:
-    m, n, k = (np.array([_number(row, key) for row in rows]) for key in ("m", "n", "k"))
-    return gemm_time_s(gemm_rates([gpu], [dtype]), m, n, k, sustained=False, cast=cast)
-
-
-def _attention(gpu: Gpu, dtype: str, rows: Sequence[TableRow]) -> Floats:
-    keys = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim")
-    batch, length, heads, kv_heads, width = (np.array([_number(row, key) for row in rows]) for key in keys)
-    rates = attention_rates([gpu], _DTYPES[dtype])
-    return attention_time_s(rates, batch, length, heads, kv_heads, width, sustained=False)
-
-
-def _id(row: TableRow, dtype: str, *, attention: bool) -> str:
-    keys = ("m", "n", "k")
-    if attention:
-        keys = ("batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim")  # type: ignore[assignment]
-    return ":".join([dtype, *(row.cells.get(key, "") for key in keys)])
+def _predicted(
+    gpu: Gpu | None,
+    names: tuple[str, str],
+    dtype: str,
+    *,
+    numbers: Sequence[Sequence[float | str]],
+    kind: str,
+) -> tuple[Floats, float, str | None]:
+    """Seconds of every row, the logarithmic half width of their interval, or why there are none."""
+    none = np.empty(0)
+    if gpu is None:
+        return none, 0.0, f"device {names[0]!r} is not in the catalogue"
+    if dtype not in _DTYPES:
+        return none, 0.0, f"dtype {dtype!r} is not modelled"
+    sides = np.array(numbers, float).reshape(len(numbers), -1).T[1:]
+    if not len(numbers):
+        return none, 0.0, None
+    try:
+        if kind == "attention":
+            rates = attention_rates([gpu], names[1])
+            return attention_time_s(rates, *sides, sustained=False), _ATTENTION_WIDE, None
+        cast = names[1] in _CAST
+        seconds = gemm_time_s(gemm_rates([gpu], [names[1]]), *sides, sustained=False, cast=cast)
+        return seconds, float(np.log1p(fit_error(gpu, names[1])[1])) * _TO_80, None
+    except InputError as error:
+        return none, 0.0, error.what
 
 
 def _device(name: str) -> Gpu | None:
@@ -119,9 +139,11 @@ def _device(name: str) -> Gpu | None:
     return next((one for one in gpus() if words and words[0] in (one.id, *one.aliases)), None)
 
 
-def _number(row: TableRow, key: str) -> float:
+def _number(row: TableRow, key: str) -> float | str:
+    """A positive number of a row, or the sentence that says why it is none."""
     text = row.cells.get(key, "")
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        raise InputError(f"{key} = {text!r} is not a number", where=row.where) from None
+        return f"{key} = {text!r} is not a number"
+    return value if 0 < value < np.inf else f"{key} = {text!r} is not a positive number"

@@ -23,6 +23,8 @@ VIRTUALIZATION_MODES = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host vgpu", 
 COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 #: NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX of nvml.h, and the scope that sums over all links.
 _NVLINK_SENT_KiB, _ALL_LINKS = 138, 0xFFFFFFFF
+#: NVML_NVLINK_DEVICE_TYPE_SWITCH of nvml.h.
+_TO_SWITCH = 2
 NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
 TOPOLOGY_LEVELS = {0: "board", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
@@ -283,6 +285,12 @@ class Device:
                     break
                 raise
         return tuple(states)
+
+    def nvlinks_lead_to_switches(self) -> bool:
+        """Whether every NVLink that is up leads to an NVSwitch, and so to every other card behind it."""
+        up = [link for link, is_up in enumerate(self.nvlinks()) if is_up]
+        kinds = [self.uint("nvmlDeviceGetNvLinkRemoteDeviceType", link) for link in up]
+        return bool(kinds) and all(kind == _TO_SWITCH for kind in kinds)
 
     def nvlink_sent_bytes(self) -> int:
         """Data bytes sent so far over all NVLinks of this GPU; the driver counts in KiB."""

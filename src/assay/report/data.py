@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.catalog.messages import Texts
+from assay.domain.attestation import Attested
 from assay.domain.event import Event
 from assay.domain.fact import Fact
 from assay.domain.reading import Reading
@@ -16,6 +18,7 @@ from assay.domain.subject import Subject
 from assay.domain.verdict import Assessment
 from assay.errors import InputError
 from assay.judge.claims import Shortfall
+from assay.judge.transport_results import attestation_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +67,8 @@ class ReportData:
 
     `readings` are aggregated: one for each quantity, recipe, subject and origin, with the interval over
     restarts and `n` restarts. `replicates` are the values of the restarts themselves. `shortfalls` hold
-    each claim against what was measured, the most overstated first. `run_hash` is the
+    each claim against what was measured, the most overstated first. `attested` are the transports of results
+    by their ids; `attestation_of` gives that of a quantity by a recipe. `run_hash` is the
     SHA-256 over the run folder, empty where it has not been sealed. `repeat_command` measures again.
     """
 
@@ -74,9 +78,14 @@ class ReportData:
     texts: Texts
     replicates: tuple[Reading, ...] = ()
     facts: tuple[Fact, ...] = ()
+    attested: Mapping[str, Attested] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
     series: tuple[Series, ...] = ()
     shortfalls: tuple[Shortfall, ...] = ()
     run_hash: str = ""
     repeat_command: str = ""
     report_path: str = ""
+
+    def attestation_of(self, quantity: str, recipe: Recipe) -> Attested | None:
+        """The transport of what was measured by a recipe; None where nothing is told of one."""
+        return self.attested.get(attestation_id(quantity, recipe) or "")

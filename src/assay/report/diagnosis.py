@@ -17,6 +17,7 @@ from assay.codec.answer import SCHEMA_VERSION, finding_object
 from assay.doctor.diagnose import CAUSE_FRAC, Diagnosis, Outcome
 from assay.doctor.registry import rules
 from assay.doctor.timeline import Moment
+from assay.doctor.unexplained import UNEXPLAINED
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 
@@ -27,7 +28,9 @@ _SHOWN, _EVIDENCE_SHOWN = 6, 3
 
 
 def how_sure(finding: Finding) -> str:
-    """`proven`, `likely` or `possible`."""
+    """`proven`, `likely` or `possible`; `unexplained` where a failure shows and no cause."""
+    if finding.code in UNEXPLAINED:
+        return "unexplained"
     sure = finding.confidence_frac
     return "proven" if sure >= PROVEN_FRAC else "likely" if sure >= CAUSE_FRAC else "possible"
 
@@ -86,9 +89,18 @@ def plain_text(diagnosis: Diagnosis, texts: Texts) -> str:
 def action(diagnosis: Diagnosis, texts: Texts) -> str:
     """What to do first: the first fix of the first finding, as far as its first half sentence."""
     if diagnosis.first is None:
-        return texts.label("doctor.page.nothing")
+        return texts.label(
+            "doctor.page.nothing" if diagnosis.verdict is Outcome.NONE else "doctor.page.not_understood"
+        )
     fixes = texts.finding(diagnosis.first.code).fixes
     return re.split("[;；]", fixes[0])[0] if fixes else diagnosis.first.code
+
+
+def verdict_label(diagnosis: Diagnosis) -> str:
+    """The key of the sentence that sums up the verdict."""
+    if diagnosis.first is None and diagnosis.verdict is Outcome.UNDECIDED:
+        return "doctor.verdict.not_understood"
+    return f"doctor.verdict.{diagnosis.verdict.value}"
 
 
 def _lines(diagnosis: Diagnosis, texts: Texts) -> Iterator[tuple[int, str]]:
@@ -98,7 +110,7 @@ def _lines(diagnosis: Diagnosis, texts: Texts) -> Iterator[tuple[int, str]]:
     yield 0, first_line
     if first is None:
         files = texts.say(Message.of("doctor.page.files_read", files=len(diagnosis.readings)))
-        yield 0, f"{texts.label('doctor.verdict.none')}: {files}"
+        yield 0, f"{texts.label(verdict_label(diagnosis))}: {files}"
     else:
         yield 0, f"→ {first.subject}: {texts.finding(first.code).title} [{first.severity.value}]"
         if diagnosis.verdict is Outcome.UNDECIDED:

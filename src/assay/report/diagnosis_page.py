@@ -8,7 +8,7 @@ from typing import Any
 from assay.catalog.messages import Texts
 from assay.doctor.diagnose import Diagnosis, Outcome
 from assay.doctor.timeline import timeline
-from assay.report.diagnosis import action, answer
+from assay.report.diagnosis import action, answer, verdict_label
 from assay.report.extras import load
 
 _LANG = {"en": "en", "zh": "zh-Hans"}
@@ -37,6 +37,7 @@ def diagnosis_html(diagnosis: Diagnosis, texts: Texts, *, assay_version: str) ->
         version=assay_version,
         looks=_LOOKS[diagnosis.verdict],
         action=action(diagnosis, texts),
+        summed_up=verdict_label(diagnosis),
         first=first and next(f for f in open_ones if f["code"] == first.code),
         open=open_ones,
         echoes={

@@ -14,6 +14,7 @@ from assay.report.environment import FactRow, FactValue, environment, subjects_t
 from assay.report.gauge import gauge
 from assay.report.page import LANG, embedded, page_environment
 from assay.report.pictures import figures
+from assay.report.transport import transports
 
 #: A criterion with more subjects than this lists the worst ones.
 SUBJECTS_LISTED = 48
@@ -60,6 +61,7 @@ def _context(data: ReportData) -> dict[str, Any]:
         "unjudged": _unjudged(data),
         "shortfalls": data.shortfalls,
         "environment": environment(data.facts),
+        "transports": transports(data.attested.values(), data.texts),
         "events": tuple(e for e in data.events if e.kind not in _ROUTINE)[:_EVENTS_LISTED],
         "date": _time(data.info.created_s),
         "time": _time,

@@ -79,13 +79,14 @@ def change_line(change: Change, texts: Texts) -> str:
 
 def plain_incidents(incidents: Sequence[Incident], texts: Texts, *, spent: Spent | None = None) -> str:
     """80 columns: what to do and to what first, then why, then the proof."""
-    lines = list(_incident_lines(incidents, texts))
+    lines = list(incident_lines(incidents, texts))
     if spent is not None and spent.total_s > 0:
-        lines += [(0, ""), *_spent_lines(spent, texts)]
+        lines += [(0, ""), *spent_lines(spent, texts)]
     return _printed(lines)
 
 
-def _incident_lines(incidents: Sequence[Incident], texts: Texts) -> Iterator[tuple[int, str]]:
+def incident_lines(incidents: Sequence[Incident], texts: Texts) -> Iterator[tuple[int, str]]:
+    """Incidents with their causes and fixes: indent and line."""
     if not incidents:
         yield 0, texts.label("watch.no_incident")
     for number, incident in enumerate(incidents, 1):
@@ -188,27 +189,28 @@ def plain_service(service: Service, terms: Terms, texts: Texts, habit: Habit | N
     """80 columns: was the promise kept, then how long what was down, then where the time went."""
     out = io.StringIO()
     console = _console(out)
-    for line in _verdict_lines(service, terms, texts):
+    for line in verdict_lines(service, terms, texts):
         console.print(line)
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    for code, value in _service_rows(service, terms):
+    for code, value in service_rows(service, terms):
         table.add_row(texts.label(f"watch.sla.{code}"), value)
     console.print(table)
     if service.spent.total_s > 0:
         console.print("")
-        for indent, line in _spent_lines(service.spent, texts):
+        for indent, line in spent_lines(service.spent, texts):
             console.print(Padding(Text(line), (0, 0, 0, indent)))
     if habit is not None:
         console.print("")
         console.print(habit_line(habit, texts))
     if service.incidents:
         console.print("")
-        for indent, line in _incident_lines(service.incidents, texts):
+        for indent, line in incident_lines(service.incidents, texts):
             console.print(Padding(Text(line), (0, 0, 0, indent)))
     return _trimmed(out)
 
 
-def _verdict_lines(service: Service, terms: Terms, texts: Texts) -> Iterator[str]:
+def verdict_lines(service: Service, terms: Terms, texts: Texts) -> Iterator[str]:
+    """Whether the promise was kept."""
     counted = service.node_frac if terms.basis == "node" else service.job_frac
     if counted is None:
         yield texts.label("watch.sla.unwatched")
@@ -224,7 +226,9 @@ def _verdict_lines(service: Service, terms: Terms, texts: Texts) -> Iterator[str
     )
 
 
-def _service_rows(service: Service, terms: Terms) -> Iterator[tuple[str, str]]:
+def service_rows(service: Service, terms: Terms) -> Iterator[tuple[str, str]]:
+    """Figures of the books: the code of a name, and the value."""
+
     def share(value: float | None) -> str:
         return "–" if value is None else f"{100 * value:.3f} %"
 
@@ -242,7 +246,8 @@ def _service_rows(service: Service, terms: Terms) -> Iterator[tuple[str, str]]:
     yield "credit", share(service.credit_frac) + credit
 
 
-def _spent_lines(spent: Spent, texts: Texts) -> Iterator[tuple[int, str]]:
+def spent_lines(spent: Spent, texts: Texts) -> Iterator[tuple[int, str]]:
+    """Where the time of a job went: indent and line."""
     yield 0, texts.say(Message.of("watch.goodput", goodput_frac=spent.goodput_frac, total_s=spent.total_s))
     for name in SPENT:
         value = getattr(spent, name)

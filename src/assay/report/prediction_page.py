@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.catalog.messages import Texts
@@ -12,7 +12,7 @@ from assay.predict.explain import MEMORY, STEP, Reason
 from assay.predict.inputs import Input
 from assay.predict.prediction import Prediction, ScalingPoint
 from assay.predict.sensitivity import Effect
-from assay.predict.timeline import Pass
+from assay.predict.timeline import BACKWARD, FORWARD, WEIGHT_GRADIENT, Pass
 from assay.report import charts
 from assay.report.charts import Words
 from assay.report.page import LANG, embedded, page_environment
@@ -66,7 +66,7 @@ def render_prediction(data: PredictionData, texts: Texts, *, answer_json: str | 
         total=show_bytes(p.total_bytes),
         capacity=show_bytes(p.capacity_bytes),
         largest=texts.label(f"memory.{max(p.memory_bytes.items(), key=lambda item: item[1])[0]}"),
-        breakdown=_breakdown(p, texts),
+        breakdown=breakdown_bars(p.breakdown_s, texts, prefix="step."),
         memory_bars=_memory_bars(p, texts),
         scaling=_scaling(data.curve, texts),
         pipeline=_pipeline(data, texts),
@@ -113,11 +113,13 @@ def _words(texts: Texts, name: str, **axes: str) -> Words:
     )
 
 
-def _breakdown(p: Prediction, texts: Texts) -> str:
-    seconds = sorted((s for s in p.breakdown_s.values() if s > 0), reverse=True)
+def breakdown_bars(terms_s: Mapping[str, float], texts: Texts, *, prefix: str = "") -> str:
+    """Where a step goes, the longest first; `prefix` makes the code of a term's name."""
+    whole = sum(terms_s.values())
     every = [
-        Bar(label=term.name, value=value, text=f"{term.amount} · {term.share}")
-        for term, value in zip(_steps(p, texts), seconds, strict=True)
+        Bar(label=texts.label(prefix + name), value=s, text=f"{show(s, 's')} · {s / whole:.1%}")
+        for name, s in sorted(terms_s.items(), key=lambda term: -term[1])
+        if s > 0
     ]
     return bars(every, unit="s", words=_words(texts, "breakdown", x="prediction.axis.time"))
 
@@ -152,13 +154,19 @@ def _pipeline(data: PredictionData, texts: Texts) -> tuple[str, str] | None:
     """The picture of the pipeline and its caption, or None without one."""
     if not data.passes:
         return None
-    kinds = (texts.label("prediction.forward"), texts.label("prediction.backward"))
+    words_of = {
+        FORWARD: texts.label("prediction.forward"),
+        BACKWARD: texts.label("prediction.backward"),
+        WEIGHT_GRADIENT: texts.label("prediction.weight_gradient"),
+    }
+    shown = {one.kind for one in data.passes}
+    kinds = [words for kind, words in words_of.items() if kind in shown]
     spans = [
         Span(
             lane=one.stage,
             begin_s=one.start_s,
             end_s=one.end_s,
-            kind=kinds[0] if one.forward else kinds[1],
+            kind=words_of[one.kind],
             text=str(one.micro_batch + 1),
         )
         for one in data.passes

@@ -11,11 +11,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from assay.domain.attestation import Standing
 from assay.domain.finding import Finding, Severity
 from assay.domain.message import Message
 from assay.domain.verdict import Judgement, Verdict
 from assay.report import view
 from assay.report.data import ReportData
+from assay.report.transport import by_benchmark
 from assay.units import show
 
 WIDTH = 80
@@ -28,6 +30,13 @@ _MARK = {
     Verdict.FAIL: ("✗", "red"),
     Verdict.UNDECIDED: ("◆", "yellow"),
     Verdict.NOT_MEASURED: ("○", "cyan"),
+}
+_STANDING_MARK = {
+    Standing.ATTESTED: ("✓", "green"),
+    Standing.WITHIN: ("✓", "green"),
+    Standing.SOCKETS: ("✗", "red"),
+    Standing.UNATTESTED: ("✗", "red"),
+    Standing.TOO_LITTLE: ("○", "cyan"),
 }
 _SEVERITY_STYLE = {Severity.CRITICAL: "bold red", Severity.HIGH: "red", Severity.MEDIUM: "yellow"}
 #: A criterion with more subjects than this shows its worst ones and a count of the others.
@@ -63,6 +72,7 @@ def _blocks(data: ReportData) -> Iterator[RenderableType]:
     yield from _section(data, "report.criteria", _table(data))
     yield from _unmeasured(data)
     yield from _odd_ones(data)
+    yield from _transport(data)
     if data.assessment.notes:
         notes = [Text(data.texts.say(note)) for note in data.assessment.notes]
         yield from _section(data, "report.notes", *notes)
@@ -233,6 +243,29 @@ def _odd_ones(data: ReportData) -> Iterator[RenderableType]:
         value, median = show(one.value, one.unit), show(one.median, one.unit)
         table.add_row(str(one.subject), name, value, median, deviation)
     yield from _section(data, "report.odd_ones", table)
+
+
+def _transport(data: ReportData) -> Iterator[RenderableType]:
+    """Benchmark by benchmark, what carried the bytes that left a node, and how many were counted."""
+    body: list[RenderableType] = []
+    for one in by_benchmark(data.attested.values(), data.texts):
+        mark, colour = _STANDING_MARK[one.standing]
+        body.append(Text.assemble((f"{mark} ", colour), (one.title, "bold"), f"  {one.word}"))
+        lines = [_transport_line(data, label, value) for label, value, _ in one.known]
+        for way in one.ways:
+            values = {"over": way.over, "expected": way.expected, "counted": way.counted, "share": way.share}
+            code = "transport.way_unknown" if way.reason else "transport.way"
+            lines.append(data.texts.say(Message.of(code, place=way.place, reason=way.reason, **values)))
+        for label, reason in one.unknown:
+            why = data.texts.say(Message.of("transport.unknown", reason=reason))
+            lines.append(_transport_line(data, label, why))
+        body += [Padding(Text(line, style="dim"), (0, 0, 0, 2)) for line in lines]
+    if body:
+        yield from _section(data, "report.transport", *body)
+
+
+def _transport_line(data: ReportData, name: str, text: str) -> str:
+    return data.texts.say(Message.of("transport.line", name=name, text=text))
 
 
 def _where(data: ReportData) -> RenderableType:

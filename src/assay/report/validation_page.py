@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.catalog.messages import Texts
 from assay.domain.goal import goal_of
 from assay.domain.message import Message
 from assay.domain.score import GroupScore, Validation
+from assay.predict.calibrate import Residual
 from assay.report.charts import Words
 from assay.report.page import LANG, embedded, page_environment
 from assay.report.prediction_charts import POINTS_AT_MOST, Dot, scatter
@@ -60,6 +63,17 @@ def _group(name: str, score: GroupScore, texts: Texts) -> GroupRow:
     return GroupRow(name=texts.label(name), score=score, goal=str(goal) if goal else "", misses=misses)
 
 
+def calibration_scatter(residuals: Sequence[Residual], texts: Texts) -> str:
+    """Modelled over measured values of the unit that most residuals have, by quantity."""
+    unit, _ = Counter(one.unit for one in residuals).most_common(1)[0]
+    dots = [
+        Dot(group=texts.quantity(one.quantity), measured=one.measured, predicted=one.after)
+        for one in residuals
+        if one.unit == unit
+    ]
+    return _scatter(dots, unit, texts)
+
+
 def _picture(result: Validation, texts: Texts) -> str:
     """Each row by the first of its groups that the picture tells apart."""
     named = [name for name, score in result.groups.items() if score.n][:_GROUPS_APART]
@@ -74,6 +88,10 @@ def _picture(result: Validation, texts: Texts) -> str:
         for row in result.rows
         if row.measured and row.predicted
     ]
+    return _scatter(dots, result.rows[0].unit, texts)
+
+
+def _scatter(dots: Sequence[Dot], unit: str, texts: Texts) -> str:
     words = Words(
         name="scatter",
         title=texts.label("validation.scatter"),
@@ -81,5 +99,4 @@ def _picture(result: Validation, texts: Texts) -> str:
         x=texts.label("report.measured"),
         y=texts.label("report.predicted"),
     )
-    unit = result.rows[0].unit
     return scatter(dots, unit=unit, words=words, ideal=texts.label("validation.equal"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from assay.catalog.messages import Texts
 from assay.domain.message import Message
 from assay.qualify.verify import ClauseCheck, Followed, Verification
+from assay.report.answer_page import Page, Section
 
 SCHEMA_VERSION = 1
 _SHOWN = 8
@@ -59,11 +60,25 @@ def _clause(c: ClauseCheck) -> dict[str, object]:
 
 def plain_text(v: Verification, texts: Texts) -> str:
     """The answer first, then what it rests on."""
-    return "".join(f"{line}\n" for line in _lines(v, texts))
+    lines = (texts.label(f"verify.verdict.{v.verdict.value}"), *_whole(v, texts), *_identities(v, texts))
+    return "".join(f"{line}\n" for line in (*lines, *_recorded(v, texts), *_clauses(v, texts)))
 
 
-def _lines(v: Verification, texts: Texts) -> Iterator[str]:
-    yield texts.label(f"verify.verdict.{v.verdict.value}")
+def page(v: Verification, texts: Texts) -> Page:
+    """The same as a page of sections."""
+    sections = [
+        Section(title=texts.label("verify.page.identities"), lines=tuple(_identities(v, texts))),
+        Section(title=texts.label("verify.page.annex"), lines=(*_recorded(v, texts), *_clauses(v, texts))),
+    ]
+    return Page(
+        kind="verify.page",
+        title=texts.label(f"verify.verdict.{v.verdict.value}"),
+        lead=tuple(_whole(v, texts)),
+        sections=tuple(section for section in sections if section.lines),
+    )
+
+
+def _whole(v: Verification, texts: Texts) -> Iterator[str]:
     yield texts.say(
         Message.of("verify.run", run=v.run, hosts=", ".join(v.hosts[:_SHOWN]), count=len(v.hosts))
     )
@@ -73,9 +88,14 @@ def _lines(v: Verification, texts: Texts) -> Iterator[str]:
         yield texts.say(Message.of("verify.whole", text=v.run_hash))
     else:
         yield texts.label("verify.unsealed")
-    yield from _identities(v, texts)
+
+
+def _recorded(v: Verification, texts: Texts) -> Iterator[str]:
     if v.recorded_annex is not None:
         yield texts.say(Message.of("verify.recorded", text=v.recorded_annex))
+
+
+def _clauses(v: Verification, texts: Texts) -> Iterator[str]:
     if v.annex is None:
         return
     yield texts.say(Message.of("verify.annex", text=v.annex.digest, profile=v.annex.profile))

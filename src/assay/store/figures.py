@@ -12,6 +12,7 @@ DEVICES: Mapping[str, Mapping[str, float]] = MappingProxyType(
             {
                 "gemm.bf16.rate": 700e12,
                 "memory.copy.bandwidth": 2.8e12,
+                "host_device.bandwidth": 55e9,
                 "peer.bandwidth@node": 370e9,
                 "peer.bandwidth@network": 48e9,
                 "peer.latency@node": 2e-6,
@@ -33,6 +34,7 @@ DEVICES: Mapping[str, Mapping[str, float]] = MappingProxyType(
             {
                 "gemm.bf16.rate": 260e12,
                 "memory.copy.bandwidth": 1.7e12,
+                "host_device.bandwidth": 26e9,
                 "peer.bandwidth@node": 240e9,
                 "peer.bandwidth@network": 24e9,
                 "peer.latency@node": 2.5e-6,

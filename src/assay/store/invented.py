@@ -189,6 +189,15 @@ def _of_gpus(layout: Layout, figures: Mapping[str, float]) -> Iterator[Series]:
         figures["memory.copy.bandwidth"],
         (Yield("memory.copy.bandwidth", "B/s", "median"),),
     )
+    for direction in ("h2d", "d2h"):
+        for load in ("alone", "all"):
+            yield _per_gpu(
+                layout,
+                "host_device",
+                Recipe.of(bytes=GIB, pinned=True, load=load),
+                figures["host_device.bandwidth"],
+                (Yield(f"host_device.{direction}.bandwidth", "B/s", "median"),),
+            )
 
 
 def _per_gpu(
@@ -217,10 +226,10 @@ def _peers(layout: Layout, figures: Mapping[str, float]) -> Iterator[Series]:
         for a in range(layout.gpus)
         for b in range(a + 1, layout.gpus)
     ]
-    yield from _pairs("node", "p2p", gpus, inside, 1, figures)
+    yield from _pairs("node", gpus, inside, 1, figures, span="node")
     if layout.pairs in ("all", "rails"):
         between = [(a, b) for a in range(layout.nodes) for b in range(a + 1, layout.nodes)]
-        yield from _pairs("network", "ib", layout.hosts, between, layout.gpus, figures)
+        yield from _pairs("network", layout.hosts, between, layout.gpus, figures, span="nodes", load="round")
     if layout.pairs == "rails":
         steps = range(1, min(_RAIL_PARTNERS, layout.nodes - 1) + 1)
         rails = {
@@ -230,12 +239,12 @@ def _peers(layout: Layout, figures: Mapping[str, float]) -> Iterator[Series]:
             for b in ((a + step) % layout.nodes,)
             for rail in range(layout.gpus)
         }
-        yield from _pairs("network", "ib", gpus, sorted(rails), 1, figures, per="rail")
+        how = {"span": "nodes", "load": "round", "per": "rail"}
+        yield from _pairs("network", gpus, sorted(rails), 1, figures, **how)
 
 
 def _pairs(
     where: str,
-    transport: str,
     names: tuple[str, ...],
     pairs: list[tuple[int, int]],
     ranks_per_name: int,
@@ -249,7 +258,7 @@ def _pairs(
     yield Series(
         benchmark="peer",
         unit="B/s",
-        recipe=Recipe.of(more, bytes=256 * MIB, transport=transport),
+        recipe=Recipe.of(more, bytes=256 * MIB, transport="nccl"),
         subjects=tuple(Subject("link", f"{names[a]}>{names[b]}") for a, b in both),
         ranks=both[:, 0] * ranks_per_name,
         base=np.full(len(both), figures[f"peer.bandwidth@{where}"]),
@@ -259,7 +268,7 @@ def _pairs(
     yield Series(
         benchmark="peer",
         unit="s",
-        recipe=Recipe.of(more, bytes=8, transport=transport),
+        recipe=Recipe.of(more, bytes=8, transport="nccl"),
         subjects=tuple(Subject("pair", f"{names[a]}|{names[b]}") for a, b in ends),
         ranks=ends[:, 0] * ranks_per_name,
         base=np.full(len(ends), figures[f"peer.latency@{where}"]),

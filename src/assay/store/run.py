@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from assay.codec.lines import SCHEMA_VERSION, Header, LineDecoder, LineRecord
 from assay.codec.plain import number_at, read_object, require_known, text_at, texts_at, whole_at
+from assay.domain.attestation import Attestation
 from assay.domain.event import Event
 from assay.domain.fact import Fact
 from assay.domain.reading import Reading, SampleRef
@@ -68,6 +69,7 @@ class Run:
     readings: tuple[Reading, ...]
     facts: tuple[Fact, ...]
     events: tuple[Event, ...]
+    attestations: tuple[Attestation, ...] = ()
     torn: tuple[str, ...] = ()
     others: tuple[Path, ...] = ()
 
@@ -148,6 +150,7 @@ def open_runs(paths: Sequence[str | os.PathLike[str]], *, partial: bool = False)
     readings: list[Reading] = []
     facts: list[Fact] = []
     events: list[Event] = []
+    attestations: list[Attestation] = []
     torn: list[str] = []
     decoder = LineDecoder()
     for file in _merged_files(folders, manifest):
@@ -159,6 +162,8 @@ def open_runs(paths: Sequence[str | os.PathLike[str]], *, partial: bool = False)
                     facts.append(record)
                 case Event():
                     events.append(record)
+                case Attestation():
+                    attestations.append(record)
                 case Header():
                     _require_own(record, file, manifest)
     if torn and not partial:
@@ -177,6 +182,7 @@ def open_runs(paths: Sequence[str | os.PathLike[str]], *, partial: bool = False)
         readings=tuple(readings),
         facts=tuple(facts),
         events=tuple(events),
+        attestations=tuple(attestations),
         torn=tuple(torn),
     )
 

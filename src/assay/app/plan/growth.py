@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from assay.app.plan.options import job_of, job_options, progress_bar, show_answer, shown_options
+from assay.app.answers import show_answer
+from assay.app.plan.options import job_of, job_options, progress_bar, shown_options
 
 
 @click.command()

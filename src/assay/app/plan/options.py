@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,13 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from assay.errors import InputError
-
 if TYPE_CHECKING:
     from assay.api.planning import JobOptions, Progress
     from assay.api.pricing import MoneyOptions
-    from assay.catalog.messages import Texts
-    from assay.report.plan.page import Page
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -148,27 +143,3 @@ def progress_bar(what: str) -> Iterator[Progress]:
     with bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def show_answer(
-    answer: Callable[[Texts], dict[str, object]],
-    page: Callable[[Texts], Page],
-    *,
-    lang: str,
-    html: Path | None,
-    as_json: bool,
-) -> None:
-    """Print the answer as JSON or text, and write the page where one is asked for."""
-    from assay.catalog.messages import Texts
-    from assay.report.plan.page import plain_text, render_html
-
-    texts = Texts(lang)
-    said = json.dumps(answer(texts), indent=1, ensure_ascii=False, allow_nan=False)
-    if html is not None:
-        text = render_html(page(texts), texts, answer_json=said)
-        try:
-            html.write_text(text, encoding="utf-8")
-        except OSError as fault:
-            raise InputError(f"cannot write {html}: {fault.strerror}", fix="give another file") from None
-        click.echo(f"wrote {html}", err=True)
-    click.echo(said if as_json else plain_text(page(texts)), nl=as_json)

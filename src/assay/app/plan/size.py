@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
+from assay.app.answers import show_answer
 from assay.app.plan.options import (
     job_of,
     job_options,
     money_of,
     money_options,
     progress_bar,
-    show_answer,
     shown_options,
 )
 

@@ -189,6 +189,21 @@ def no_first_rank(facts: Facts, job: Job) -> Iterator[Finding]:
 _DEADLY = (9, 7, 11)
 
 
+_ENDED = {
+    "TIME LIMIT": "doctor.slurm_time_limit",
+    "PREEMPTION": "doctor.slurm_preemption",
+    "": "doctor.slurm_cancelled",
+}
+
+
+@rule("JOB_ENDED_BY_SCHEDULER", reads=("shell",))
+def ended_by_scheduler(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Slurm says why it ended the job; without a reason somebody asked for it."""
+    if ended := facts.all("slurm.ended"):
+        why = next((s["reason"] for s in ended if s["reason"]), "")
+        yield found("JOB_ENDED_BY_SCHEDULER", ended, because=Message(_ENDED[why]))
+
+
 @rule("RANK_LOST", reads=("kernel log", "torch log", "shell"))
 def killed(facts: Facts, job: Job) -> Iterator[Finding]:
     """A process that the kernel killed for want of host memory; the others see a closed connection."""
@@ -201,7 +216,8 @@ def killed(facts: Facts, job: Job) -> Iterator[Finding]:
         because = Message.of("doctor.killed")
         yield found("RANK_LOST", [*lines, *died, *told], sure=0.85, subject=subject, because=because)
     elif gone := facts.all("slurm.node_failure"):
-        yield found("RANK_LOST", gone, subject=node(next((s["host"] for s in gone if s["host"]), None)))
+        host = next((s["host"] for s in gone if s["host"]), None)
+        yield found("RANK_LOST", gone, subject=node(host), because=Message("doctor.node_gone"))
     elif died:
         rank = died[0].rank
         subject = Subject("rank", str(rank)) if rank is not None else CLUSTER

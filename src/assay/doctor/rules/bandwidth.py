@@ -12,7 +12,7 @@ from assay.doctor.facts import Facts, Job
 from assay.doctor.registry import LIKELY, POSSIBLE, Place, found, gpu, node, rule
 from assay.domain.finding import Finding
 from assay.domain.message import Message
-from assay.domain.subject import Subject
+from assay.domain.subject import CLUSTER, Subject
 from assay.formats.bandwidth_text import Matrix, TableRow, TestRun
 from assay.formats.nvidia_smi import Topology
 
@@ -118,6 +118,17 @@ def plateau(facts: Facts, job: Job) -> Iterator[Finding]:
                 sure=POSSIBLE,
                 because=Message.of("doctor.plateau", got_Bps=top, nics_Bps=total),
             )
+
+
+@rule("COLLECTIVE_WRONG_RESULT", reads=("nccl-tests",))
+def wrong_sums(facts: Facts, job: Job) -> Iterator[Finding]:
+    """nccl-tests checked what the collective computed, and it was wrong: worse than any slowness."""
+    for run in facts.runs:
+        if rows := [row for row in run.rows if row.wrong]:
+            places = [(run.file, row.line, row.text) for row in rows]
+            because = Message.of("doctor.wrong_elements", n=sum(row.wrong for row in rows), sizes=len(rows))
+            subject = node(run.hosts[0]) if len(run.hosts) == 1 else CLUSTER
+            yield found("COLLECTIVE_WRONG_RESULT", places, subject=subject, because=because)
 
 
 @rule("HW_BAD_NODE", "IB_ROUTING_COLLISION", reads=("pairs", "nccl-tests"))

@@ -5,20 +5,28 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from statistics import median
 
+from assay.catalog.xids import Action, xids
 from assay.doctor.facts import Facts, Job
-from assay.doctor.registry import LIKELY, Place, Proof, found, gpu, host_of, node, rule
+from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, Place, Proof, found, gpu, host_of, node, rule
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 from assay.domain.subject import CLUSTER, Subject
 from assay.formats.nvidia_smi import SmiGpu
 from assay.formats.sentences import Said
 
-NVLINK_XIDS = {74, 136, 144, 145, 146, 147, 148, 149, 150, 155, 156, 157, 158}
-_ECC_XIDS = {48, 95, 140}
-_APP_XIDS = {13, 31, 43, 45}
-_HARDWARE_XIDS = NVLINK_XIDS | _ECC_XIDS | {62, 63, 64, 79, 94, 109, 119, 120, 143}
 
+def _of_code(code: str) -> set[int]:
+    return {number for number, one in xids().items() if one.code == code}
+
+
+NVLINK_XIDS, _ECC_XIDS = _of_code("NVLINK_FABRIC_ERROR"), _of_code("GPU_ECC_UNCORRECTABLE")
+_APP_XIDS = {13, 31, 43, 45}
+#: What asks for nothing, or for nothing yet.
+_QUIET = (Action.IGNORE, Action.MONITOR)
+_DEVICE_XIDS = {n for n in _of_code("GPU_FAULTY_DEVICE") if n != 54 and xids()[n].action not in _QUIET}
+_HARDWARE_XIDS = NVLINK_XIDS | _ECC_XIDS | _DEVICE_XIDS | {63, 64, 79, 94, 119, 120}
 
 #: Counts since the driver was loaded, under the names that drivers have used.
 _UNCORRECTABLE = (
@@ -70,7 +78,7 @@ def off_the_bus(facts: Facts, job: Job) -> Iterator[Finding]:
 
 
 @rule("GPU_GSP_TIMEOUT", "GPU_ECC_UNCORRECTABLE", "GPU_XID_94_CONTAINED", reads=("kernel log",))
-def xids(facts: Facts, job: Job) -> Iterator[Finding]:
+def telling_xids(facts: Facts, job: Job) -> Iterator[Finding]:
     """Xids that name their cause."""
     by_xid = lines_by_xid(facts)
     for code, numbers in (
@@ -82,6 +90,28 @@ def xids(facts: Facts, job: Job) -> Iterator[Finding]:
             yield found(code, group, subject=subject)
 
 
+@rule("GPU_ECC_UNCORRECTABLE", "GPU_XID_APP_FAULT", "GPU_FAULTY_DEVICE", reads=("kernel log",))
+def amd_faults(facts: Facts, job: Job) -> Iterator[Finding]:
+    """AMD's driver and runtime: memory errors, access faults of a program, and hangs that a reset ends."""
+    for code, lines, sure, because in (
+        ("GPU_ECC_UNCORRECTABLE", facts.all("amd.memory_error"), PROVEN, None),
+        ("GPU_XID_APP_FAULT", facts.all("amd.access_fault"), LIKELY, None),
+        ("GPU_FAULTY_DEVICE", facts.all("amd.reset", "amd.hang"), 0.6, Message("doctor.gpu_was_reset")),
+    ):
+        for subject, group in each_gpu(lines):
+            yield found(code, group, sure=sure, subject=subject, because=because)
+
+
+@rule("GPU_FAULTY_DEVICE", reads=("kernel log",))
+def device_xids(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Xids by which the driver gives the GPU up, and that have no finding of their own."""
+    by_xid = lines_by_xid(facts)
+    for number in sorted(_DEVICE_XIDS):
+        because = Message.of("doctor.xid_means", xid=number, meaning=xids()[number].meaning)
+        for subject, group in each_gpu(by_xid[number]):
+            yield found("GPU_FAULTY_DEVICE", group, sure=0.8, subject=subject, because=because)
+
+
 @rule("GPU_ROW_REMAP_PENDING", "GPU_ROW_REMAP_FAILURE", reads=("kernel log", "nvidia-smi -q"))
 def row_remaps(facts: Facts, job: Job) -> Iterator[Finding]:
     """Memory rows that wait for a reset, or can no longer be replaced; a past remap is healthy."""
@@ -91,16 +121,22 @@ def row_remaps(facts: Facts, job: Job) -> Iterator[Finding]:
         ("GPU_ROW_REMAP_PENDING", "Remapped Rows/Pending", 63),
     ):
         proof: dict[str, list[Proof]] = defaultdict(list)
+        subjects: dict[str, Subject] = {}
+        for said in by_xid[xid]:
+            subjects.setdefault(_short(said["busid"]), place_of(said))
+            proof[_short(said["busid"])].append(said)
         for one in facts.gpus:
             place = one.find(ending)
             if place and place[0] == "Yes":
-                proof[one.busid[-10:-2] or one.busid].append(
-                    (one.file, place[1], f"GPU {one.busid}: {ending} : Yes")
-                )
-        for said in by_xid[xid]:
-            proof[said["busid"].lower().removesuffix(".0")[-8:]].append(said)
+                subjects.setdefault(_short(one.busid), gpu(one.busid))
+                proof[_short(one.busid)].append((one.file, place[1], f"GPU {one.busid}: {ending} : Yes"))
         for busid, lines in proof.items():
-            yield found(code, lines, subject=gpu(busid) if busid else CLUSTER)
+            yield found(code, lines, subject=subjects[busid])
+
+
+def _short(busid: str) -> str:
+    """Bus and device of an id, however much of its domain and function is printed: `07:00`."""
+    return busid.lower().partition(".")[0][-5:]
 
 
 @rule("GPU_XID_APP_FAULT", "GPU_FAULTY_DEVICE", "GPU_XID_45_FOLLOWON", reads=("kernel log",))
@@ -157,6 +193,53 @@ def told_of_throttling(facts: Facts, job: Job) -> Iterator[Finding]:
         yield found("GPU_THROTTLED_POWER", group, subject=subject)
     if hot := facts.all("gpu.thermal_violation"):
         yield found("GPU_THROTTLED_THERMAL", hot, sure=0.8)
+
+
+#: Below this share of its busy siblings' clock a GPU is slow; from this temperature on it is hot.
+_SLOW_CLOCK, _HOT_C = 0.75, 83.0
+
+
+@rule("GPU_THROTTLED_THERMAL", "GPU_THROTTLED_POWER", reads=("nvidia-smi -q",))
+def slow_clocks(facts: Facts, job: Job) -> Iterator[Finding]:
+    """A GPU whose clock is far below that of its siblings while all are at work."""
+    busy: dict[str, dict[str, list[SmiGpu]]] = defaultdict(lambda: defaultdict(list))
+    for one in facts.gpus:
+        if (one.real("Utilization/GPU", "Utilization/Gpu") or 0.0) >= 50 and one.real("Clocks/SM"):
+            busy[one.file][one.busid].append(one)
+    for by_gpu in busy.values():
+        clocks = {bus: median(one.real("Clocks/SM") or 0.0 for one in every) for bus, every in by_gpu.items()}
+        fastest = max(clocks.values())
+        slow = [bus for bus, clock in clocks.items() if clock < _SLOW_CLOCK * fastest]
+        for bus in slow if 2 * len(slow) <= len(clocks) else []:
+            every = by_gpu[bus]
+            hot = (
+                max(one.real("Temperature/GPU Current Temp", "GPU Current Temp") or 0.0 for one in every)
+                >= _HOT_C
+            )
+            because = Message.of("doctor.slow_clock", clock_Hz=clocks[bus] * 1e6, usual_Hz=fastest * 1e6)
+            yield found(
+                "GPU_THROTTLED_THERMAL" if hot else "GPU_THROTTLED_POWER",
+                [(one.file, one.line, f"GPU {bus}: SM clock {one.text('Clocks/SM')}") for one in every[:3]],
+                sure=LIKELY if hot else POSSIBLE,
+                subject=gpu(bus),
+                because=because,
+            )
+
+
+@rule("GPU_ECC_UNCORRECTABLE", "GPU_FAULTY_DEVICE", reads=("shell",))
+def told_in_a_table(facts: Facts, job: Job) -> Iterator[Finding]:
+    """The table of nvidia-smi: memory errors, a GPU that does not answer; and DCGM's health check."""
+    for row in facts.all("gpu.table"):
+        if "ERR!" in (row["name"], row["errors"]):
+            because = Message("doctor.smi_error")
+            yield found("GPU_FAULTY_DEVICE", [row], sure=LIKELY, subject=place_of(row), because=because)
+        elif row.number("errors"):
+            yield found("GPU_ECC_UNCORRECTABLE", [row], sure=0.75, subject=place_of(row))
+    memory = facts.all("dcgm.health_memory")
+    for line in (s for s in facts.all("dcgm.health") if s["status"] == "Failure"):
+        code = "GPU_ECC_UNCORRECTABLE" if memory else "GPU_FAULTY_DEVICE"
+        why = None if memory else Message("doctor.dcgm_health")
+        yield found(code, [line, *memory], sure=0.75, subject=gpu(line["index"]), because=why)
 
 
 @rule("GPU_ECC_UNCORRECTABLE", reads=("nvidia-smi -q",))

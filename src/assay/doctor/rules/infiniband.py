@@ -58,15 +58,16 @@ def ports(facts: Facts, job: Job) -> Iterator[Finding]:
     numbers_up = {p.port for p in up}
     for port in data:
         down = (port.state or "").lower().startswith("down")
+        # Beside ports that are up, one without a cable is told by its number; where none is up, that is it.
         if (
             down
-            and up
-            and port.port in numbers_up
+            and (port.port in numbers_up or not up)
             and re.search("Polling|Disabled|Sleep", port.physical or "Polling")
         ):
             yield found(
                 "IB_PORT_DOWN",
                 [_place(port, port.state_line, f"State: Down, Physical state: {port.physical}")],
+                sure=PROVEN if up else LIKELY,
                 subject=Subject("port", f"{port.device}[{port.port}]"),
             )
     waiting = [p for p in data if (p.state or "").lower().startswith("init")]
@@ -177,7 +178,7 @@ def counters(facts: Facts, job: Job) -> Iterator[Finding]:
         if name in _LOSS and value >= 1000
     ]
     if lost:
-        yield found("ROCE_LOSSY", lost, sure=LIKELY)
+        yield found("ROCE_LOSSY", lost, sure=LIKELY, because=Message("doctor.counted_loss"))
     yield from _waiting(facts.counters)
 
 
@@ -255,6 +256,16 @@ def completions(facts: Facts, job: Job) -> Iterator[Finding]:
     if flushed:
         alone = not (protection or retry)
         yield found("IB_FLUSH_FOLLOWON", flushed, sure=LIKELY if alone else PROVEN)
+
+
+@rule("IB_RETRY_EXCEEDED", reads=("nccl log",))
+def ucx_retries(facts: Facts, job: Job) -> Iterator[Finding]:
+    """The same as UCX, under Open MPI and others, puts it."""
+    if lines := facts.all("ucx.retry"):
+        because = Message.of("doctor.ucx_retry", hca=lines[0]["hca"])
+        yield found(
+            "IB_RETRY_EXCEEDED", lines, sure=POSSIBLE, subject=node(lines[0]["node"]), because=because
+        )
 
 
 def _accused(retry: list[Said], job: Job) -> tuple[Subject, str, int]:

@@ -11,6 +11,7 @@ from assay.doctor.facts import Facts, Job
 from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, found, node, rule
 from assay.domain.finding import Finding
 from assay.domain.message import Message
+from assay.domain.subject import CLUSTER
 from assay.formats.nccl_log import Channel, interfaces
 from assay.formats.sentences import Said
 
@@ -60,6 +61,9 @@ def wrong_interface(facts: Facts, job: Job) -> Iterator[Finding]:
     chosen = [(s, s["iface"], s["addr"]) for s in facts.all("nccl.bootstrap")]
     sockets = [c for c in facts.channels.values() if c.transport == "NET/Socket"]
     over = {c.host for c in sockets}
+    if bridged := _to_own_bridge(facts):
+        yield found("NET_WRONG_IFACE", bridged, sure=0.85, subject=node(bridged[0].host))
+        return
     # Where it was set up and the data goes another way, the interface does its work.
     bad = [
         s
@@ -78,6 +82,15 @@ def wrong_interface(facts: Facts, job: Job) -> Iterator[Finding]:
         yield found("NET_WRONG_IFACE", bad, sure=0.5 if only_loopback else LIKELY)
 
 
+def _to_own_bridge(facts: Facts) -> list[Said]:
+    """Failed connections to an address that some host uses as that of a virtual interface, with its line."""
+    bridges: dict[str, Said] = {}
+    for said in facts.all("nccl.socket_devices"):
+        bridges.update({a: said for name, a in interfaces(said["devices"]) if _VIRTUAL.match(name)})
+    failed = [s for s in facts.all("net.connect_failed") if s["addr"] in bridges]
+    return [*failed, bridges[failed[0]["addr"]]] if failed else []
+
+
 def _local_only(address: str) -> bool:
     try:
         parsed = ipaddress.ip_address(address.split("%")[0])
@@ -86,13 +99,27 @@ def _local_only(address: str) -> bool:
     return parsed.version == 4 and any(parsed in network for network in _NO_ROUTE_HOME)
 
 
-@rule("NET_FIREWALL", reads=("nccl log", "torch log"))
+@rule("NET_FIREWALL", "RANK_LOST", reads=("nccl log", "torch log"))
 def blocked(facts: Facts, job: Job) -> Iterator[Finding]:
     """Connections that are dropped or rejected on their way. "Refused" alone means that nobody listens."""
-    lines = [s for s in facts.all("net.connect_failed") if "refused" not in s.text]
+    failed = facts.all("net.connect_failed")
+    lines = [s for s in failed if "refused" not in s.text]
     if lines:
         own = [s for s in lines if s["addr"] and s["addr"] in job.addresses.get(s.host or "", set())]
         yield found("NET_FIREWALL", [*own, *lines], sure=0.8, subject=node(lines[0].host))
+        return
+    if given_up := [s for s in failed if " WARN " in s.text]:
+        peers = sorted({s["addr"] for s in given_up if s["addr"]})
+        because = Message.of("doctor.nobody_listens", peers=", ".join(peers[:3]) or "a peer")
+        subject = node(job.host_of(peers[0]) or peers[0]) if len(peers) == 1 else CLUSTER
+        yield found("RANK_LOST", given_up, sure=POSSIBLE, subject=subject, because=because)
+        yield found("NET_FIREWALL", given_up, sure=POSSIBLE - 0.1)
+        return
+    if missing := facts.all("c10d.clients_missing"):
+        here, wanted = missing[0].number("here") or 0, missing[0].number("all") or 0
+        because = Message.of("doctor.clients_missing", n=wanted - here, all=wanted)
+        yield found("RANK_LOST", missing, sure=POSSIBLE, because=because)
+        yield found("NET_FIREWALL", missing, sure=POSSIBLE - 0.1)
         return
     store = facts.all("c10d.no_route", "c10d.store_timeout")
     if store:

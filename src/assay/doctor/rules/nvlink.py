@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from statistics import median
 
 from assay.doctor.facts import Facts, Job
-from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, found, gpu, rule
+from assay.doctor.registry import LIKELY, POSSIBLE, PROVEN, found, gpu, host_of, node, rule
 from assay.doctor.rules.gpu import NVLINK_XIDS, each_gpu, lines_by_xid, place_of
 from assay.domain.finding import Finding, Severity
 from assay.domain.message import Message
@@ -36,7 +37,11 @@ _NVL_IDS = {"2321", "233b"}
 _PCIE_IDS = {"1eb8", "20b5", "20f1", "20b7", "2235", "2236", "27b8", "26b5", "26b9", "2331"}
 
 
-@rule("NVLINK_FABRIC_ERROR", reads=("kernel log", "shell", "nvlink"))
+#: So many corrected errors of one link, far above those of the others, are no longer noise.
+_MANY_ERRORS = 1000
+
+
+@rule("NVLINK_FABRIC_ERROR", reads=("kernel log", "shell", "nvlink", "torch log"))
 def fabric_errors(facts: Facts, job: Job) -> Iterator[Finding]:
     """NVLink and NVSwitch errors; the GPU that reports the fatal one is to blame, not those that echo it."""
     by_xid = lines_by_xid(facts)
@@ -62,12 +67,17 @@ def fabric_errors(facts: Facts, job: Job) -> Iterator[Finding]:
             sure=LIKELY if mild else PROVEN,
             severity=Severity.MEDIUM if mild else None,
         )
+    if (failed := facts.all("nvlink.cuda_error")) and not lines and not serious:
+        yield found("NVLINK_FABRIC_ERROR", failed, sure=LIKELY, subject=node(host_of(failed[0])))
     reported = facts.all("fm.switch_error")
     if reported:
         yield found("NVLINK_FABRIC_ERROR", reported, sure=LIKELY)
     for one in facts.nvlinks:
         recoveries = {name: count for name, count in one.errors.items() if "ecovery" in name and count > 0}
-        if recoveries:
+        counted = [count for name, count in one.errors.items() if re.search("CRC|Replay", name)]
+        most = max(counted, default=0)
+        outlier = most >= _MANY_ERRORS and most > 100 * max(1.0, median(counted))
+        if recoveries or outlier:
             yield found(
                 "NVLINK_FABRIC_ERROR", [one], sure=0.6, subject=gpu(str(one.index)), severity=Severity.MEDIUM
             )
@@ -186,6 +196,10 @@ def _links_of_tables(facts: Facts) -> Iterator[Finding]:
                 yield found("NVLINK_DOWN", [device], subject=gpu(device.busid), because=because)
 
 
+#: CUDA's "operation cannot be performed in the present state" and "system not yet initialized".
+_NOT_READY = ("401", "802")
+
+
 @rule(
     "FABRIC_MANAGER_DOWN",
     "FABRIC_MANAGER_RESTARTED",
@@ -196,7 +210,8 @@ def _links_of_tables(facts: Facts) -> Iterator[Finding]:
 def fabric_manager(facts: Facts, job: Job) -> Iterator[Finding]:
     """CUDA 802, a multicast that cannot be bound, and what the fabric manager's unit says."""
     off, on = facts.all("fm.inactive", "fm.failed", "fm.mismatch"), facts.all("fm.active")
-    binds = facts.all("nccl.nvls_bind")
+    failed = facts.all("nccl.nvls_failure")
+    binds = facts.all("nccl.nvls_bind") + [s for s in failed if s["error"] in _NOT_READY]
     not_ready = [s for s in facts.all("cuda.not_initialised") if "Multicast" not in s.text]
     if binds:
         transient = [s for s in binds if s["error"] == "802"]
@@ -221,15 +236,10 @@ def fabric_manager(facts: Facts, job: Job) -> Iterator[Finding]:
         if state and state[0] == "In Progress":
             place = (one.file, state[1], f"GPU {one.busid}: Fabric State : In Progress")
             yield found("FABRIC_MANAGER_DOWN", [place, *off], sure=LIKELY)
-    broken = [
-        s
-        for s in facts.all("nccl.nvls_failure")
-        if s["error"] in ("", "1", "999") and "memory" not in s["what"]
-    ]
+    broken = [s for s in failed if s["error"] in ("", "1", "999") and "memory" not in s["what"]]
     if broken:
-        yield found(
-            "FABRIC_MANAGER_RESTARTED", [*broken, *facts.all("fm.stopped", "fm.started", "fm.switch_error")]
-        )
+        told = facts.all("fm.stopped", "fm.started", "fm.switch_error")
+        yield found("FABRIC_MANAGER_RESTARTED", [*broken, *told], sure=PROVEN if told else LIKELY)
 
 
 def _needs_fabric(job: Job) -> bool:

@@ -24,6 +24,7 @@ TABLE: tuple[tuple[str, tuple[str, ...], str, float], ...] = (
     ("SW_DRIVER_TOO_OLD", ("cuda.driver_too_old",), "torch log", PROVEN),
     ("SW_DRIVER_LIB_MISMATCH", ("sw.lib_mismatch",), "shell", PROVEN),
     ("CFG_RCCL_KERNEL_PARAMS", ("rccl.kernel_params",), "nccl log", PROVEN),
+    ("NET_PORT_IN_USE", ("net.port_taken",), "torch log", PROVEN),
     ("GPU_ECC_UNCORRECTABLE", ("cuda.ecc",), "torch log", PROVEN),
     ("APP_SHAPE_MISMATCH", ("torch.fingerprint", "torch.shapes"), "torch log", PROVEN),
 )

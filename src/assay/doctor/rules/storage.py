@@ -1,4 +1,4 @@
-"""Storage as fio measured it: jobs that failed, and single requests that took seconds."""
+"""Storage as fio measured it and as the kernel tells of it: errors, and requests that take seconds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,26 @@ import os
 from collections.abc import Iterator
 
 from assay.doctor.facts import Facts, Job
-from assay.doctor.registry import LIKELY, found, rule
+from assay.doctor.registry import LIKELY, POSSIBLE, found, host_of, node, rule
 from assay.domain.finding import Finding
 from assay.domain.message import Message
 
 #: Half of the requests are this many times faster than one in a hundred, which takes at least `_LONG_S`.
 _TAIL, _LONG_S = 50.0, 0.5
+
+
+@rule("STO_IO_ERROR", "STO_STALLS", reads=("kernel log",))
+def told_by_the_kernel(facts: Facts, job: Job) -> Iterator[Finding]:
+    """A disk that fails, a file server that does not answer, and processes that wait for either."""
+    failed, away, hung = facts.all("disk.failed"), facts.all("fs.unreachable"), facts.all("kernel.hung")
+    if failed:
+        because = Message("doctor.storage_disk")
+        yield found("STO_IO_ERROR", failed, subject=node(host_of(failed[0])), because=because)
+    if away:
+        yield found("STO_STALLS", [*away, *hung[:1]], sure=0.85, because=Message("doctor.storage_server"))
+    elif hung and not failed:
+        because = Message("doctor.storage_hung")
+        yield found("STO_STALLS", hung, sure=POSSIBLE, subject=node(host_of(hung[0])), because=because)
 
 
 @rule("DISK_FULL", "STO_IO_ERROR", "STO_STALLS", reads=("fio",))

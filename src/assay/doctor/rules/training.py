@@ -36,6 +36,23 @@ class Jump:
     after: Step
 
 
+@rule("APP_LOSS_SPIKE", reads=("training log", "torch log"))
+def not_a_number(facts: Facts, job: Job) -> Iterator[Finding]:
+    """A framework that stops at a gradient that is not a number, or a loss that is none from early on."""
+    logs: dict[str, list[Step]] = {}
+    for step in facts.steps:
+        logs.setdefault(step.file, []).append(step)
+    early = [
+        _place(next(s for s in steps if s.loss is not None and isnan(s.loss)))
+        for steps in logs.values()
+        if first_jump(steps) is None and any(s.loss is not None and isnan(s.loss) for s in steps)
+    ]
+    stopped = facts.all("train.nan")
+    if early or (stopped and not any(map(first_jump, logs.values()))):
+        because = Message("doctor.not_a_number")
+        yield found("APP_LOSS_SPIKE", [*early, *stopped], sure=0.6, because=because)
+
+
 @rule("APP_LOSS_SPIKE", reads=("training log",))
 def loss_spike(facts: Facts, job: Job) -> Iterator[Finding]:
     """A jump of the loss with what stands before it: restart, overflow, rate, data, bad memory."""
@@ -47,6 +64,31 @@ def loss_spike(facts: Facts, job: Job) -> Iterator[Finding]:
         jump = first_jump(steps)
         if jump is not None:
             yield _told(jump, steps, facts)
+
+
+#: A long step takes this many times the usual; so many of so many steps are no chance.
+_LONG, _LONG_STEPS, _TIMED_STEPS = 2.0, 3, 12
+
+
+@rule("STEP_SPIKES", "APP_CHECKPOINT_STALL", reads=("training log",))
+def long_steps(facts: Facts, job: Job) -> Iterator[Finding]:
+    """Steps that take far longer than the others, again and again; beside a save it is the save."""
+    logs: dict[str, list[Step]] = {}
+    for step in facts.steps:
+        if step.step_s:
+            logs.setdefault(step.file, []).append(step)
+    for file, steps in logs.items():
+        usual = median(s.step_s or 0.0 for s in steps)
+        long = [s for s in steps[1:] if (s.step_s or 0.0) > _LONG * usual]
+        if len(steps) < _TIMED_STEPS or not _LONG_STEPS <= len(long) <= len(steps) / 3:
+            continue
+        saves = [s.line for s in facts.all("ckpt.saving", "ckpt.saved") if s.file == file]
+        beside = [s for s in long if any(abs(s.line - line) <= 3 for line in saves)]
+        lost = sum((s.step_s or 0.0) - usual for s in long) / sum(s.step_s or 0.0 for s in steps)
+        because = Message.of("doctor.long_steps", n=len(long), of=len(steps), usual_s=usual, lost_frac=lost)
+        saving = len(beside) > len(long) / 2
+        code, sure = ("APP_CHECKPOINT_STALL", LIKELY) if saving else ("STEP_SPIKES", POSSIBLE - 0.1)
+        yield found(code, map(_place, long[:6]), sure=sure, because=because)
 
 
 def first_jump(steps: Sequence[Step]) -> Jump | None:

@@ -82,7 +82,7 @@ class Situation:
             equal_gpus=len(capabilities) == 1 or capability >= 90,
             cpu=node.sockets[0].maker,
             nvswitch=node.has_link_switch,
-            nvls=nvls and node.has_link_switch and capability >= 90 and per_node > 2,
+            nvls=nvls and node.has_link_switch and capability >= 90 and per_node > 2 and version >= (2, 17),
             collnet=collnet,
             ring=replace(ring, channels=both),
             tree=replace(tree, channels=both),

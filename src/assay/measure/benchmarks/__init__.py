@@ -7,6 +7,7 @@ ORDER = (
     "bitwise",
     "memory",
     "kernels",
+    "parts",
     "host_device",
     "peer",
     "pairs",

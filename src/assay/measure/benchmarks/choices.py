@@ -1,7 +1,7 @@
-"""Which algorithm and protocol NCCL takes for each collective and size, as its own log tells.
+"""Algorithm and protocol that NCCL takes for each collective and size, and how its buffers are registered.
 
 A process of its own, because the log has a line per call: what is timed elsewhere is not logged. NCCL decides
-by operation, size and communicator alone, so that what it takes here it takes there.
+by operation, size, communicator and registered buffers alone, so that what it takes here it takes there.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ import os
 
 from assay.measure.benchmarks.collectives import obstacle
 from assay.measure.context import Context, RecipeParam
-from assay.measure.nccl_environment import CHOICES, nccl_log
+from assay.measure.nccl_environment import CHOICES, logs_registration, nccl_log
 from assay.measure.operations import OPERATIONS
 from assay.measure.registry import benchmark
+
+_NO_CHOICE = "the log tells of no choice: this NCCL logs none, or the call is made of sends and receives"
 
 
 @benchmark(
     CHOICES,
-    summary="algorithm and protocol that NCCL takes for each collective and size",
-    yields=("collective.<op>.choice",),
+    summary="algorithm, protocol and registered buffers of NCCL for each collective and size",
+    yields=("collective.<op>.choice", "collective.<op>.registration"),
     once=True,
     needs_gpu=True,
 )
@@ -39,26 +41,24 @@ def choices(context: Context) -> None:
 
 
 def _record(context: Context, op: str, size: int, before: int) -> None:
-    quantity = f"collective.{op}.choice"
     recipe: dict[str, RecipeParam] = {
         "bytes": size,
         "ranks": context.world,
         "dtype": "fp32",
         "transport": context.transport,
     }
+    from assay.formats.nccl_calls import chosen_in, registered_in
+
     log = nccl_log(os.environ)
-    if chosen := chosen_in((log or [])[before:]):
-        context.record(quantity, chosen, "text", recipe=recipe, subject="cluster", absolute=False)
-        return
-    reason = "NCCL wrote no log that this rank could read"
-    if log is not None:
-        reason = "the log tells of no choice: this NCCL logs none, or the call is made of sends and receives"
-    context.missing(quantity, "text", reason, recipe=recipe, subject="cluster")
-
-
-def chosen_in(lines: list[str]) -> str | None:
-    """`RING/SIMPLE` where the lines tell of one choice, `RING/LL + RING/SIMPLE` of two; None of none."""
-    from assay.formats.nccl_log import read_choice
-
-    found = {f"{c.algorithm}/{c.protocol}" for c in map(read_choice, lines) if c}
-    return " + ".join(sorted(found)) or None
+    lines = (log or [])[before:]
+    unread = "NCCL wrote no log that this rank could read" if log is None else None
+    unlogged = None if logs_registration(os.environ) else "NCCL_DEBUG_SUBSYS leaves the subsystem REG out"
+    for name, value, reason in (
+        ("choice", chosen_in(lines), unread or _NO_CHOICE),
+        ("registration", None if unread or unlogged else registered_in(lines), unread or unlogged),
+    ):
+        quantity = f"collective.{op}.{name}"
+        if value is None:
+            context.missing(quantity, "text", reason or "", recipe=recipe, subject="cluster")
+        else:
+            context.record(quantity, value, "text", recipe=recipe, subject="cluster", absolute=False)

@@ -22,7 +22,7 @@ from assay.errors import MeasurementError
 from assay.measure import nccl_tests
 from assay.measure.context import Context, RecipeParam
 from assay.measure.node import memory_available_bytes
-from assay.measure.operations import ITEM_BYTES, OPERATIONS, Operation, least_leaving_bytes
+from assay.measure.operations import ITEM_BYTES, OPERATIONS, Operation
 from assay.measure.registry import benchmark
 from assay.measure.timing import P99_LEAST, Marks, percentile
 
@@ -145,7 +145,7 @@ class Pipelined:
             operation.run()
         sync()
         wall = time.perf_counter() - begin
-        context.must_leave_bytes += (count + 1) * least_leaving_bytes(context, operation)
+        context.called(operation.name, operation.message_bytes, count=count + 1)
         cpu_share_frac = (time.process_time() - cpu) / wall
         return cls(context.agree(wall / count, "sum") / context.world, cpu_share_frac, count)
 
@@ -189,7 +189,7 @@ class _Aligned:
             marks.mark()
             sync()
         call_s = context.agree(time.perf_counter() - begin) / count
-        context.must_leave_bytes += count * least_leaving_bytes(context, operation)
+        context.called(operation.name, operation.message_bytes, count=count)
         durations = marks.gaps()[::2]  # the gaps between are the barriers
         shortest, longest = _extremes(durations)
         lags = array("d", (most - mine for most, mine in zip(longest, durations, strict=True)))

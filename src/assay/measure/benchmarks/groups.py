@@ -41,8 +41,6 @@ def groups(context: Context) -> None:
         _measure(context, within if own else None, size, load="side_by_side")
         for leaf in every:
             _measure(context, within if own == leaf else None, size, load="alone")
-    if within is not None:
-        context.must_leave_bytes += within.must_leave_bytes
 
 
 def ranks_by_leaf(context: Context, leaves: Mapping[str, str]) -> dict[str, list[int]]:
@@ -70,7 +68,6 @@ def _own_group(context: Context, every: Mapping[str, list[int]]) -> tuple[str, C
                 numbers=tuple(context.numbers[r] for r in ranks),
                 hosts=tuple(context.hosts[r] for r in ranks),
                 group=group,
-                must_leave_bytes=0.0,
             )
     return own, within
 

@@ -1,4 +1,4 @@
-"""Kernels of a training step: optimizer, softmax with cross-entropy, elementwise chain, linear layers."""
+"""Kernels of a training step: optimizer, softmax with cross-entropy, elementwise chain."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _TOLERANCE = {"fp32": 2.0**-17, "bf16": 2.0**-5}
 #: Elements or rows of a result that are compared with the reference.
 _CHECKED = 64
 _LR, _BETAS, _EPS, _DECAY = 1e-3, (0.9, 0.95), 1e-8, 0.1
+#: The optimizer whose steps `adamw_is_right` can tell.
+ADAMW: dict[str, Any] = {"lr": _LR, "betas": _BETAS, "eps": _EPS, "weight_decay": _DECAY}
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class _Kernel:
 
 @benchmark(
     "kernels",
-    summary="optimizer step, softmax with cross-entropy, elementwise chain, linear layers",
+    summary="optimizer step, softmax with cross-entropy, elementwise chain",
     yields=("kernel.<name>.time", "kernel.<name>.bandwidth"),
     wave="card",
 )
@@ -46,10 +48,8 @@ def kernels(context: Context) -> None:
     cross_entropy, forward and backward: logits read, log-probabilities written; backward writes and reads
     their gradient, reads them, writes the logits' gradient: 6 passes.
     elementwise, residual + gelu(x + bias): three kernels, 4 reads and 3 writes: 7 passes.
-    linear, forward and backward of two layers as training runs them, with new memory for every result: each
-    weight, input and output, or its gradient, is read or written 3 times.
     """
-    for make in (_adamw, _cross_entropy, _elementwise, _linear):
+    for make in (_adamw, _cross_entropy, _elementwise):
         _measure(context, make(context))
 
 
@@ -97,20 +97,7 @@ def _adamw(context: Context) -> _Kernel:
     rows, columns = context.settings["vocabulary"], context.settings["hidden"]
     weight = torch.nn.Parameter(_normal(context, rows, columns))
     weight.grad = _normal(context, rows, columns)
-    optimizer, fused = adamw([weight], lr=_LR, betas=_BETAS, eps=_EPS, weight_decay=_DECAY)
-
-    def is_right() -> bool:
-        """One more step on some elements against the formula in double precision."""
-        where = torch.linspace(0, weight.numel() - 1, _CHECKED, dtype=torch.float64).long().to(weight.device)
-
-        def seen(tensor: Any) -> Any:
-            return tensor.detach().flatten()[where].double()
-
-        state = optimizer.state[weight]
-        p, g, m, v = map(seen, (weight, weight.grad, state["exp_avg"], state["exp_avg_sq"]))
-        optimizer.step()
-        expected = _adamw_reference(p, g, m, v, float(state["step"]))
-        return _close(seen(weight), expected, _TOLERANCE["fp32"])
+    optimizer, fused = adamw([weight], **ADAMW)
 
     return _Kernel(
         name="adamw",
@@ -118,7 +105,7 @@ def _adamw(context: Context) -> _Kernel:
         shape=f"{rows}x{columns}",
         run=optimizer.step,
         moved_bytes=7.0 * 4 * rows * columns,
-        is_right=is_right,
+        is_right=lambda: adamw_is_right(optimizer, weight),
         recipe={"optimizer": "adamw", "fused": fused},
     )
 
@@ -132,6 +119,22 @@ def adamw(parameters: Any, **options: Any) -> tuple[Any, bool]:
         return torch.optim.AdamW(parameters, fused=True, **options), True
     except RuntimeError:
         return torch.optim.AdamW(parameters, foreach=True, **options), False
+
+
+def adamw_is_right(optimizer: Any, weight: Any) -> bool:
+    """One more step with `ADAMW` on some elements of a weight against the formula in double precision."""
+    import torch
+
+    where = torch.linspace(0, weight.numel() - 1, _CHECKED, dtype=torch.float64).long().to(weight.device)
+
+    def seen(tensor: Any) -> Any:
+        return tensor.detach().flatten()[where].double()
+
+    state = optimizer.state[weight]
+    p, g, m, v = map(seen, (weight, weight.grad, state["exp_avg"], state["exp_avg_sq"]))
+    optimizer.step()
+    expected = _adamw_reference(p, g, m, v, float(state["step"]))
+    return _close(seen(weight), expected, _TOLERANCE["fp32"])
 
 
 def _adamw_reference(p: Any, g: Any, m: Any, v: Any, step: float) -> Any:
@@ -211,49 +214,6 @@ def _elementwise(context: Context) -> _Kernel:
         moved_bytes=7.0 * kind.itemsize * rows * columns,
         is_right=is_right,
         recipe={"chain": "bias+gelu+residual"},
-    )
-
-
-def _linear(context: Context) -> _Kernel:
-    """tokens × width through width → 4·width → width, in the precision that the training benchmark uses."""
-    import torch
-
-    rows, width = context.settings["tokens"], context.settings["width"]
-    dtype = "bf16" if context.on_gpu else "fp32"
-    up, down = (
-        torch.nn.Linear(*sides).to(context.device) for sides in ((width, 4 * width), (4 * width, width))
-    )
-    x = _normal(context, rows, width).requires_grad_()
-    seed = _normal(context, rows, width).to(torch_dtype(dtype))
-    last: dict[str, Any] = {}
-
-    def run() -> None:
-        for tensor in (x, *up.parameters(), *down.parameters()):
-            tensor.grad = None
-        with torch.autocast(x.device.type, torch_dtype("bf16"), enabled=context.on_gpu):
-            last["y"] = down(up(x))
-        last["y"].backward(seed)
-
-    def is_right() -> bool:
-        """Some rows of the result and of the input's gradient in double precision, over their deviation."""
-        where = torch.linspace(0, rows - 1, _CHECKED).long().to(context.device)
-        with torch.no_grad():
-            wide = x[where].double() @ up.weight.double().t() + up.bias.double()
-            expected = wide @ down.weight.double().t() + down.bias.double()
-            gradient = seed[where].double() @ down.weight.double() @ up.weight.double()
-        return all(
-            _close(found.double() / wanted.std(), wanted / wanted.std(), _TOLERANCE[dtype])
-            for found, wanted in ((last["y"][where], expected), (x.grad[where], gradient))
-        )
-
-    return _Kernel(
-        name="linear",
-        dtype=dtype,
-        shape=f"{rows}x{width}x{4 * width}",
-        run=run,
-        moved_bytes=3.0 * torch_dtype(dtype).itemsize * (6 * rows * width + 8 * width**2),
-        is_right=is_right,
-        recipe={"pass": "forward+backward"},
     )
 
 

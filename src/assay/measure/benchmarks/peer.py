@@ -22,6 +22,8 @@ _PING_BYTES = 8
 _PERIOD = 65521
 
 Recipe = dict[str, RecipeParam]
+#: Inside one node; between two it is `nodes`.
+INSIDE: Recipe = {"span": "node"}
 
 
 @benchmark(
@@ -36,13 +38,13 @@ def peer(context: Context) -> None:
     local_ranks = [int(number) for (number,) in context.gather([float(context.local_rank)])]
     if len(here) == 1:
         for quantity, unit in context.units.items():
-            context.missing(quantity, unit, "one rank in the node has no peer")
+            context.missing(quantity, unit, "one rank in the node has no peer", recipe=INSIDE)
     rounds = disjoint_rounds(here)
     # Nodes may have unlike numbers of ranks; a rank without a pair still takes part in the proof.
     for number in range(int(context.agree(len(rounds)))):
         pairs = rounds[number] if number < len(rounds) else []
         mine = next((pair for pair in pairs if context.rank in pair), None)
-        measured = Pair(context, *mine, _names(context, mine, local_ranks), recipe={}) if mine else None
+        measured = Pair(context, *mine, _names(context, mine, local_ranks), recipe=INSIDE) if mine else None
         right = measured.measure() if measured else True
         context.require_everywhere(right, "a message between two ranks did not arrive as it was sent")
         if measured:
@@ -206,8 +208,9 @@ class Pair:
         return self._laps(work, self._context.settings["pings"])
 
     def _count(self) -> None:
-        if self._leaves_node:
-            self._context.must_leave_bytes += self._sent.numel()
+        context = self._context
+        there = context.hosts[self._other]
+        context.called("send", self._sent.numel(), hosts=(context.host, there))
 
     def _send(self) -> None:
         import torch.distributed as dist

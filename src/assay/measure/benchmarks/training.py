@@ -45,12 +45,12 @@ def training(context: Context) -> None:
     Weak scaling: every rank has the same batch at every size. The base is one full node, or on a single
     node one rank; groups up to the base run side by side on all ranks, because one lone card clocks higher.
     A single rank trains without DistributedDataParallel. Of other sizes only the first ranks train, and the
-    rest wait.
+    rest wait. `sizes` among the settings takes the place of all these.
     """
-    shape = _shape(context)
+    shape = trained_shape(context)
     base = _base(context)
     tokens_per_s: dict[int, float] = {}
-    for size in _sizes(context.world, base):
+    for size in context.settings.get("sizes") or _sizes(context.world, base):
         copies = context.world // size if size <= base and context.world % size == 0 else 1
         groups = [list(range(first, first + size)) for first in range(0, copies * size, size)]
         tokens_per_s[size] = _measure(context, shape, groups)
@@ -60,7 +60,7 @@ def training(context: Context) -> None:
 
 def _record_scaling(context: Context, shape: Shape, base: int, tokens_per_s: dict[int, float]) -> None:
     """Tokens/s of a rank in each group above the base, over those of a rank in the base."""
-    larger = [size for size in sorted(tokens_per_s) if size > base]
+    larger = [size for size in sorted(tokens_per_s) if size > base and base in tokens_per_s]
     if not larger:
         reason = "there is one rank, and nothing to scale to"
         context.missing("training.scaling_efficiency", "1", reason, subject="cluster")
@@ -89,7 +89,7 @@ def _base(context: Context) -> int:
     return size if alike and size < context.world else 1
 
 
-def _shape(context: Context) -> Shape:
+def trained_shape(context: Context) -> Shape:
     """The suite's model, with fewer layers where its states and activations would not fit the GPU."""
     from assay.measure.transformer import Shape
 
@@ -118,8 +118,10 @@ def _measure(context: Context, shape: Shape, groups: list[list[int]]) -> float:
     size = len(groups[0])
     run = None if mine is None else _Run(context, shape, size, process_groups[mine])
     context.barrier()
-    if run:
+    if run and mine is not None:
         run.train()
+        hosts = [context.hosts[rank] for rank in groups[mine]]
+        context.called("all_reduce", run.gradient_bytes, count=run.steps_together, hosts=hosts)
     context.require_everywhere(run is None or run.learned(), "the loss on a repeated batch did not fall")
     prints = [p for (p,) in context.gather([run.fingerprint() if run else 0.0])]
     alike = mine is None or all(prints[r] == prints[context.rank] for r in groups[mine])
@@ -174,6 +176,8 @@ class _Run:
         text = torch.randint(shape.vocabulary, (batch, shape.sequence + 1), generator=generator)
         self._tokens, self._targets = (part.to(context.device) for part in (text[:, :-1], text[:, 1:]))
         self._losses: list[Any] = []
+        self.gradient_bytes = sum(p.numel() * p.element_size() for p in self._module.parameters())
+        self.steps_together = 0
         self.without_s: array[float] | None = None
 
     def train(self) -> None:
@@ -186,6 +190,7 @@ class _Run:
         cpu, wall = time.process_time(), time.perf_counter()
         self.step_s = self._steps(self._context.settings["steps"])
         self.cpu_share_frac = (time.process_time() - cpu) / (time.perf_counter() - wall)
+        self.steps_together = len(self._losses)
 
     def train_without_communication(self) -> None:
         """Half as many steps in which each rank keeps its gradients to itself; the ranks drift apart."""

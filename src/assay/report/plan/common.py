@@ -15,7 +15,7 @@ from assay.plan.money import Bill
 from assay.plan.ranking import Candidate
 from assay.plan.work import AnyJob, PhasedJob, Work
 from assay.predict.jobs.price import RANGE
-from assay.report.plan.page import Section, Table
+from assay.report.answer_page import Section, Table
 from assay.report.prediction import prediction_object
 
 

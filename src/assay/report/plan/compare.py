@@ -9,6 +9,7 @@ from assay.plan.answers import Comparison
 from assay.plan.compare import SPOT_HOURS, Platform
 from assay.plan.guide import BEST_MFU_FRAC, Implied
 from assay.plan.money import LINES
+from assay.report.answer_page import Page, Section, Table
 from assay.report.charts import Words
 from assay.report.ink import SERIES
 from assay.report.plan.common import (
@@ -22,7 +23,6 @@ from assay.report.plan.common import (
     work_words,
 )
 from assay.report.plan.figures import Bar, bars
-from assay.report.plan.page import Page, Section, Table
 from assay.units import show
 
 #: Platforms that a bar or a row is drawn for.

@@ -10,10 +10,10 @@ from assay.catalog.reference_fabrics import reference
 from assay.domain.message import Message
 from assay.plan.answers import Growth
 from assay.plan.growth import Stage
+from assay.report.answer_page import Page, Section, Table
 from assay.report.charts import Point, Words, scaling
 from assay.report.plan.common import head, job_lines, job_object, work_object, work_words
 from assay.report.plan.figures import fabric_growth
-from assay.report.plan.page import Page, Section, Table
 from assay.units import show
 
 

@@ -8,6 +8,7 @@ from assay.catalog.messages import Texts
 from assay.domain.message import Message
 from assay.plan.answers import Layouts
 from assay.plan.ranking import Candidate
+from assay.report.answer_page import Page, Section, Table
 from assay.report.charts import Words
 from assay.report.plan.common import (
     amount,
@@ -21,7 +22,6 @@ from assay.report.plan.common import (
     why_text,
 )
 from assay.report.plan.figures import Dot, pareto
-from assay.report.plan.page import Page, Section, Table
 from assay.units import show, show_bytes
 
 #: Reasons that a row of the table shows; the JSON has them all.

@@ -7,10 +7,10 @@ from assay.catalog.messages import Texts
 from assay.domain.message import Message
 from assay.plan.answers import RiskAnswer
 from assay.plan.risk import Span
+from assay.report.answer_page import Page, Section, Table
 from assay.report.charts import Words
 from assay.report.plan.common import head, job_lines, job_object, work_object, work_words
 from assay.report.plan.figures import Bar, bars
-from assay.report.plan.page import Page, Section, Table
 from assay.units import show, show_bytes
 
 

@@ -8,6 +8,7 @@ from assay.catalog.messages import Texts
 from assay.domain.message import Message
 from assay.plan.compare import Terms
 from assay.plan.size import Option, Sized
+from assay.report.answer_page import Page, Section, Table
 from assay.report.plan.common import (
     amount,
     bill_section,
@@ -16,7 +17,6 @@ from assay.report.plan.common import (
     job_object,
 )
 from assay.report.plan.compare import SHOWN, platform_object, row
-from assay.report.plan.page import Page, Section, Table
 
 
 def size_answer(done: Sized, terms: Terms, texts: Texts) -> dict[str, object]:

@@ -1,10 +1,8 @@
-"""A page as data: a title, what it comes to, and sections; and its two showings, 80 columns of text or
-HTML."""
+"""An answer as data: a title, what it comes to, and sections; shown as 80 columns of text or as HTML."""
 
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,12 +14,11 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from assay.catalog.messages import Texts
-from assay.report.extras import load
+from assay.report.page import LANG, embedded, page_environment
 
 WIDTH = 80
 #: The column that names a row keeps so many cells.
 _NAME_WIDTH = 22
-_LANG = {"en": "en", "zh": "zh-Hans"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +47,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The answer first (`lead`), then what it rests on."""
+    """The answer first (`lead`), then what it rests on; `kind` is the code of what stands at the top."""
 
+    kind: str = "plan.page"
     title: str
     lead: tuple[str, ...]
     sections: tuple[Section, ...]
@@ -105,24 +103,10 @@ def render_html(page: Page, texts: Texts, *, answer_json: str) -> str:
 
     Needs Jinja2, Altair and vl-convert; raises `EnvironmentLackError` with the fix where they are not.
     """
-    jinja2 = load("jinja2")
-    env = jinja2.Environment(
-        loader=jinja2.PackageLoader("assay.report", "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    markup = load("markupsafe").Markup
-    # In a script element `</` would end it; \\u003c means the same to a JSON reader.
-    compact = json.dumps(json.loads(answer_json), separators=(",", ":"), ensure_ascii=False)
+    env = page_environment(texts)
+    markup = env.globals["svg"]
     drawn = {id(s): [markup(figure()) for figure in s.figures] for s in page.sections}
-    return str(
-        env.get_template("plan.html.j2").render(
-            page=page,
-            drawn=lambda section: drawn[id(section)],
-            lang=_LANG[texts.lang],
-            t=texts.label,
-            answer=markup(compact.replace("<", "\\u003c")),
-        )
+    text = env.get_template("answer.html.j2").render(
+        page=page, drawn=lambda section: drawn[id(section)], lang=LANG[texts.lang]
     )
+    return embedded(answer_json, str(text))
