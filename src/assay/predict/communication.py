@@ -86,7 +86,8 @@ def _tensor(c: Columns, network: Network, physics: Physics) -> Pair:
     """
     size = 2 * c.tokens * c.hidden
     pieces = np.where(c.sp > 0, network.time_s("all_gather", size, c.tp, 1), 0.0)
-    narrow = 1 - c.quantised * (1 - c.bf16_layers_frac) * (1 - c.layer_rates.left_bytes / 2)
+    # Adapters beside the attention's projections want their inputs in bf16.
+    narrow = 1 - c.quantised * (1 - c.bf16_layers_frac) * (1 - c.layer_rates.left_bytes / 2) * (1 - c.lora / 2)
     gathered = narrow * pieces
     whole = np.where(c.sp > 0, pieces + gathered, network.time_s("all_reduce", size, c.tp, 1))
     blocks = c.layers + c.dense_layers + c.moe_layers * (c.shared_ffn > 0)

@@ -318,7 +318,7 @@ def kernels(c: Columns) -> Floats:
     local = np.where(c.moe_layers > 0, c.experts / c.ep, 0.0)
     # Each expert's tokens are quantised on their own before both products.
     routed = c.moe_layers / c.layers * (30.0 + (4.0 + 2.0 * c.quantised) * local)
-    return c.layer_kernels + routed + np.where(c.quantised > 0, 10.0, 0.0) + 20.0 * c.lora
+    return c.layer_kernels + routed + np.where(c.quantised > 0, 10.0, 0.0) + 30.0 * c.lora
 
 
 def _host(c: Columns, physics: Physics) -> Pair:

@@ -89,7 +89,7 @@ class Stack:
                 raise InputError(f"stack {self.id}: {name} = {getattr(self, name):g} is not between 0 and 1")
 
 
-_MEGATRON = Stack(id="megatron", name="Megatron-LM / Megatron-Core", tp_hidden_frac=0.0)
+_MEGATRON = Stack(id="megatron", name="Megatron-LM / Megatron-Core", tp_hidden_frac=0.0, launch_s=20e-6)
 
 _DEEPSPEED = replace(
     _MEGATRON,
