@@ -82,22 +82,29 @@ def _send(c: Columns, sent: Floats, network: Network, physics: Physics) -> Float
 def _tensor(c: Columns, network: Network, physics: Physics) -> Pair:
     """Two all-reduces a layer each way; with sequence parallelism as gathers and scatters, one more back.
 
-    Gathers carry values that are quantised already; what is summed travels in bf16.
+    Gathers carry values that are quantised already; what is summed travels in bf16. Backward the sums of
+    inputs' gradients may run behind the products of the weights' gradients.
     """
     size = 2 * c.tokens * c.hidden
     pieces = np.where(c.sp > 0, network.time_s("all_gather", size, c.tp, 1), 0.0)
     # Adapters beside the attention's projections want their inputs in bf16.
-    narrow = 1 - c.quantised * (1 - c.bf16_layers_frac) * (1 - c.layer_rates.left_bytes / 2) * (1 - c.lora / 2)
+    narrow = 1 - c.quantised * (1 - c.bf16_layers_frac) * (1 - c.layer_rates.left_bytes / 2) * (
+        1 - c.lora / 2
+    )
     gathered = narrow * pieces
-    whole = np.where(c.sp > 0, pieces + gathered, network.time_s("all_reduce", size, c.tp, 1))
+    summed_s = np.where(c.sp > 0, pieces, network.time_s("all_reduce", size, c.tp, 1))
+    whole = np.where(c.sp > 0, gathered, 0.0) + summed_s
     blocks = c.layers + c.dense_layers + c.moe_layers * (c.shared_ffn > 0)
     slower = np.where(c.generation == 0, physics.tp_ampere, physics.tp_later)
-    per_pass = blocks * whole * slower
     # The gathered input is gathered again for the weight's gradient, behind the input's.
     again = blocks * gathered * slower * physics.tail
     inside = np.where(c.etp > 1, c.moe_layers * whole * c.topk * slower, 0.0)
     exposed = _hidden(c.tp_hidden_frac, physics.tail)
-    return Pair(forward=(per_pass + inside) * exposed, backward=(per_pass + inside) * exposed + again)
+    summed = np.minimum(exposed, _hidden(c.wgrad_hides_tp * (1 - c.lora), physics.tail))
+    back = blocks * slower * ((whole - summed_s) * exposed + summed_s * summed)
+    return Pair(
+        forward=(blocks * whole * slower + inside) * exposed, backward=back + inside * exposed + again
+    )
 
 
 def _hidden(frac: Floats, tail: float) -> Floats:

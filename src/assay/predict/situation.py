@@ -84,6 +84,7 @@ _STACK_FIELDS = (
     "params_overlap",
     "cp_overlap",
     "ep_hidden_frac",
+    "wgrad_hides_tp",
     "loss_passes",
     "moe_passes",
     "ep_once_a_node",
@@ -209,6 +210,7 @@ class Columns:
     expert_launch_s: Floats
     cuda_graphs: Floats
     tp_hidden_frac: Floats
+    wgrad_hides_tp: Floats
     grads_overlap: Floats
     params_overlap: Floats
     pp_overlap: Floats

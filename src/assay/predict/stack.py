@@ -30,7 +30,8 @@ class Stack:
     host work once a step (data, logging, optimizer launches).
 
     Overlap: `tp_hidden_frac` of tensor-parallel traffic runs behind the products next to it,
-    `ep_hidden_frac` of expert traffic likewise. `grads_overlap` and `params_overlap` say that gradients
+    `ep_hidden_frac` of expert traffic likewise. `wgrad_hides_tp` sums the gradients of a layer's inputs behind
+    the product of its weights' gradient. `grads_overlap` and `params_overlap` say that gradients
     are reduced behind the backward, and weights gathered behind the forward; `pp_overlap` and
     `cp_overlap` hide sends between stages and keys and values under way.
 
@@ -58,6 +59,7 @@ class Stack:
     expert_launch_s: float = 25e-6
     cuda_graphs: bool = False
     tp_hidden_frac: float = 0.0
+    wgrad_hides_tp: bool = False
     grads_overlap: bool = True
     params_overlap: bool = True
     pp_overlap: bool = True
@@ -89,11 +91,15 @@ class Stack:
                 raise InputError(f"stack {self.id}: {name} = {getattr(self, name):g} is not between 0 and 1")
 
 
-_MEGATRON = Stack(id="megatron", name="Megatron-LM / Megatron-Core", tp_hidden_frac=0.0, launch_s=20e-6)
+_MEGATRON = Stack(
+    id="megatron", name="Megatron-LM / Megatron-Core", tp_hidden_frac=0.0, wgrad_hides_tp=True, launch_s=20e-6
+)
+
 
 _DEEPSPEED = replace(
     _MEGATRON,
     id="megatron-deepspeed",
+    wgrad_hides_tp=False,
     name="Megatron-DeepSpeed",
     attention="unfused",
     passes=1.8,
@@ -116,6 +122,7 @@ STACKS: dict[str, Stack] = {
         replace(
             _MEGATRON,
             id="megatron-2020",
+            wgrad_hides_tp=False,
             name="Megatron-LM 2020-2021",
             attention="unfused",
             passes=2.0,
