@@ -30,16 +30,16 @@ class Stack:
     host work once a step (data, logging, optimizer launches).
 
     Overlap: `tp_hidden_frac` of tensor-parallel traffic runs behind the products next to it,
-    `ep_hidden_frac` of expert traffic likewise. `wgrad_hides_tp` sums the gradients of a layer's inputs behind
-    the product of its weights' gradient. `grads_overlap` and `params_overlap` say that gradients
+    `ep_hidden_frac` of expert traffic likewise. `wgrad_hides_tp` sums the gradients of a layer's inputs
+    behind the product of its weights' gradient. `grads_overlap` and `params_overlap` say that gradients
     are reduced behind the backward, and weights gathered behind the forward; `pp_overlap` and
     `cp_overlap` hide sends between stages and keys and values under way.
 
     Traffic: `grad_bytes` per weight are reduced. `split_sends` cuts what goes to the next stage over the
     tensor ranks, `split_gradient_sends` what comes back. `deferred_head` computes weight gradients of the
     output head while the pipeline drains. `ep_once_a_node` sends a token once to each node that holds some
-    of its experts (DeepEP, HybridEP). `gather_by_rank_s` is what one owner costs where updated weights are broadcast owner by
-    owner, `shard_link_frac` the part of a link that sharded weights reach when they are gathered tensor
+    of its experts (DeepEP, HybridEP). `gather_by_rank_s` is what one owner costs where updated weights are
+    broadcast owner by owner, `shard_link_frac` the part of a link that sharded weights reach when they are gathered tensor
     by tensor. `fp8_weight_gather` gathers weights in one byte.
 
     Memory: `recomputes` says that whole layers are recomputed unless a user chooses otherwise, as the usual
