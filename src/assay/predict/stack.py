@@ -39,8 +39,8 @@ class Stack:
     tensor ranks, `split_gradient_sends` what comes back. `deferred_head` computes weight gradients of the
     output head while the pipeline drains. `ep_once_a_node` sends a token once to each node that holds some
     of its experts (DeepEP, HybridEP). `gather_by_rank_s` is what one owner costs where updated weights are
-    broadcast owner by owner, `shard_link_frac` the part of a link that sharded weights reach when they are gathered tensor
-    by tensor. `fp8_weight_gather` gathers weights in one byte.
+    broadcast owner by owner, `shard_link_frac` the part of a link that sharded weights reach when they are
+    gathered tensor by tensor. `fp8_weight_gather` gathers weights in one byte.
 
     Memory: `recomputes` says that whole layers are recomputed unless a user chooses otherwise, as the usual
     configurations of JAX do; `stops_early` that recomputing a layer ends with the last tensor that its
