@@ -14,6 +14,9 @@ EXIT_NO = 1
 EXIT_USAGE = 2
 EXIT_UNDECIDED = 3
 EXIT_BUG = 70
+#: Ctrl-C or SIGTERM; the reader of a pipe went away. 128 and the signal's number, as shells have it.
+EXIT_STOPPED = 130
+EXIT_CUT_OFF = 141
 
 
 class AssayError(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commands import assay
+from commands import assay, assay_process
 
 PROMISES = Path(__file__).parents[2] / "examples" / "promises.yaml"
 
@@ -29,8 +29,8 @@ def test_a_whole_run_is_ok_and_a_file_that_is_no_annex_is_an_error(measured):
     assert assay("verify", measured).code == 0
     ended = assay("verify", measured, "--annex", PROMISES)
     assert ended.code == 2
-    assert "no terms in this file" in ended.err
-    assert "Traceback" not in ended.err
+    assert "no terms in this file" in ended.told
+    assert "Traceback" not in ended.told
 
 
 def test_a_profile_that_physics_forbids_cannot_be_signed(tmp_path):
@@ -42,7 +42,7 @@ def test_a_profile_that_physics_forbids_cannot_be_signed(tmp_path):
     )
     ended = assay("annex", "--profile", profile, "--claims", PROMISES)
     assert ended.code == 2
-    assert "fix" in ended.err
+    assert "fix" in ended.told
 
 
 def test_a_run_records_the_annex_that_it_was_made_under(tmp_path):
@@ -51,7 +51,7 @@ def test_a_run_records_the_annex_that_it_was_made_under(tmp_path):
         words = ("--profile", "self", "--claims", PROMISES, "--restarts", restarts, "--out", file, "--json")
         assert assay("annex", *words).code == 0
     run = tmp_path / "run"
-    made = assay(
+    made = assay_process(
         "qualify", "--suite", "quick", "--only", "bitwise", "--annex", files[0], "--out", run, "--json"
     )
     assert made.json["profile"] == "self"
@@ -67,4 +67,4 @@ def test_a_run_records_the_annex_that_it_was_made_under(tmp_path):
     assert "another annex" in assay("verify", run, "--annex", files[1]).out
     twice = assay("qualify", "--annex", files[0], "--profile", "self")
     assert twice.code == 2
-    assert "leave --profile and --claims out" in twice.err
+    assert "leave --profile and --claims out" in twice.told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+
 from commands import SAMPLES, assay
 
 PROFILE = """schema: 1
@@ -23,7 +24,7 @@ def refused(ended, *words):
     assert "Traceback" not in ended.err
     assert ended.out == ""
     for word in words:
-        assert word in ended.err, ended.err
+        assert word in ended.told, ended.err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from commands import assay
 from rich.cells import cell_len
 
 from assay.api.sweeping import do_piece
@@ -18,6 +17,7 @@ from assay.app.plan import COMMANDS, plan
 from assay.codec.sweep import load_sweep
 from assay.errors import AssayError
 from assay.plan.sweep import points
+from commands import assay
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTERS = sorted((EXAMPLES / "clusters").glob("*.yaml"))
@@ -304,4 +304,4 @@ def test_the_command_line_lists_the_commands_and_suggests_the_nearest() -> None:
     assert [name for name in COMMANDS if name not in ended.out] == []
     ended = assay("plan", "layot")
     assert ended.code == 2
-    assert "layout" in ended.err
+    assert "layout" in ended.told

@@ -36,6 +36,6 @@ def test_a_state_that_would_fill_the_disk_is_not_saved(run_benchmark):
 def test_without_numpy_it_is_not_measured_with_the_reason(run_benchmark, monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['numpy'] = None\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    measured = run_benchmark("checkpoint", **SMALL)
+    measured = run_benchmark("checkpoint", from_nothing=True, **SMALL)
     assert measured.outcome.whole
     assert measured.reasons() == {"torch.distributed.checkpoint needs NumPy, which is not installed"}

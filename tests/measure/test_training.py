@@ -29,7 +29,7 @@ def _samples(measured, **recipe):
 
 
 def test_steps_with_their_samples_tokens_scaling_and_readiness(run_benchmark):
-    measured = run_benchmark("training", **SMALL)
+    measured = run_benchmark("training", from_nothing=True, **SMALL)
     assert measured.outcome.whole
     for ranks in (1, 2):
         about = {"model": MODEL, "ranks": ranks, "batch_per_rank": 2, "sequence": 32, "dtype": "fp32"}

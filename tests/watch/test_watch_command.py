@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from items import T0, event, samples, steps
@@ -26,18 +22,7 @@ from assay.report.incidents import plain_incidents
 from assay.watch.actions import Decider
 from assay.watch.interval import Habit, best_s
 from assay.watch.machine import Machine
-
-
-def assay(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "assay", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=cwd,
-        timeout=120,
-        env={**os.environ, "COLUMNS": "80"},
-    )
+from commands import assay
 
 
 def a_day():
@@ -64,8 +49,8 @@ def recorded(tmp_path):
 
 def test_a_recorded_day_from_replay_to_the_books(recorded, tmp_path):
     done = assay("watch", "--replay", recorded, "--ledger", "l.jsonl", "--json", cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    told = json.loads(done.stdout)
+    assert done.code == 1, done.err
+    told = done.json
     assert (told["schema_version"], told["command"]) == (1, "watch")
     gpu, loss = told["incidents"]
     assert (gpu["code"], gpu["subject"], gpu["nodes"]) == ("GPU_XID_79", "gpu:n1/5", ["n1"])
@@ -73,13 +58,14 @@ def test_a_recorded_day_from_replay_to_the_books(recorded, tmp_path):
     assert (loss["code"], loss["coincides"]) == ("LOSS_SPIKE", [gpu["id"]])
     assert told["spent"]["productive_s"] > 50
     listed = assay("incidents", "--ledger", "l.jsonl", "--lang", "zh", cwd=tmp_path)
-    assert listed.returncode == 0
-    assert "gpu:n1/5" in listed.stdout
-    assert max(map(len, listed.stdout.splitlines())) <= 80
+    assert listed.code == 0
+    assert "gpu:n1/5" in listed.out
+    assert max(map(len, listed.out.splitlines())) <= 80
     books = assay("sla", "--ledger", "l.jsonl", "--json", cwd=tmp_path)
-    assert books.returncode == 1
-    service = json.loads(books.stdout)
+    assert books.code == 1
+    service = books.json
     assert service["nodes"] == 2
+    assert service["spent"] == told["spent"]
     assert service["node_frac"] == pytest.approx(1 - (300 - 60.5) / 600, abs=0.01)
     assert service["by_session_frac"] == pytest.approx(0.5)
 
@@ -98,13 +84,13 @@ def test_following_a_log_that_grows(tmp_path):
     with log.open("a") as file:
         file.write("step 40 loss nan step_time 0.5 s\n")
     done = assay("watch", "--job", log, "--from-start", "--for", "2 s", "--json", cwd=tmp_path)
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(c["step"], c["incident"]["code"]) for c in lines] == [("opened", "LOSS_DIVERGED")], done.stderr
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert [(c["step"], c["incident"]["code"]) for c in lines] == [("opened", "LOSS_DIVERGED")], done.err
     assert lines[0]["incident"]["findings"][0]["evidence"][0]["line"] == 41
-    assert done.returncode == 1
+    assert done.code == 1
     acknowledged = assay("incidents", "--ack", lines[0]["incident"]["id"][:6], cwd=tmp_path)
-    assert acknowledged.returncode == 0
-    told = json.loads(assay("incidents", "--json", cwd=tmp_path).stdout)
+    assert acknowledged.code == 0
+    told = assay("incidents", "--json", cwd=tmp_path).json
     assert told["incidents"][0]["acknowledged_s"] is not None
 
 
@@ -164,9 +150,9 @@ def test_bad_use_ends_with_2_and_says_what_to_do(tmp_path):
         (("sla", "--from", "soon"), "2026-11-01"),
     ):
         done = assay(*words, cwd=tmp_path)
-        assert done.returncode == 2, done.stderr
-        assert said in done.stderr
-        assert "Traceback" not in done.stderr
+        assert done.code == 2, done.err
+        assert said in done.told
+        assert "Traceback" not in done.told
 
 
 CONFIG = """\

@@ -9,6 +9,7 @@ from assay.catalog.messages import LANGUAGES, Texts
 from assay.catalog.profiles import find_profile
 from assay.catalog.quantities import quantity
 from assay.codec.claims import load_claims
+from assay.codec.text_file import read_text
 from assay.errors import InputError, RunError
 from assay.judge.lint import lint_profile, require_sound
 from assay.qualify.annex import Terms, changed_lines, document, read_terms, to_markdown
@@ -85,10 +86,7 @@ def verify(run: Path, *, annex_file: Path | None = None, partial: bool = False) 
 
 def signed(file: Path) -> tuple[Terms, tuple[str, ...]]:
     """The terms of an annex file, and lines that differ from what those terms say in words."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(f"cannot read the annex: {fault}", where=str(file)) from None
+    text = read_text(file)
     terms = read_terms(text, where=str(file))
     render = annex_html if text.lstrip().startswith("<!doctype") else to_markdown
     written = [render(document(terms, Texts(lang))) for lang in LANGUAGES]

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from assay.api.clusters import find_cluster
 from assay.api.importing import read_results
-from assay.api.predicting import text_lines
-from assay.api.writing import write_text
 from assay.codec.cluster import write_calibrated
+from assay.codec.text_file import read_text, write_text
 from assay.domain.cluster import Cluster
 from assay.domain.reading import Reading
 from assay.errors import InputError
@@ -68,7 +67,7 @@ def write_cluster_file(done: Calibrated, path: Path) -> None:
     if done.base is not None and Path(done.base).is_file():
         # A user's own file stays what it is; the calibration is added to it.
         calibration = text[text.index("\ncalibration:") :]
-        text = "\n".join(text_lines(Path(done.base))).rstrip() + calibration
+        text = read_text(Path(done.base)).rstrip() + calibration
     write_text(path, text, fix="give another file with --out")
 
 

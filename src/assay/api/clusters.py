@@ -83,11 +83,11 @@ def _require_network(found: Cluster, nodes: int) -> None:
 
 
 def _of_topology(path: Path, nodes: int, gpu: str | None) -> Cluster:
-    from assay.api.predicting import text_lines
+    from assay.codec.text_file import read_text
     from assay.formats.nccl_topo import node_of, pci_device
     from assay.formats.xml_tree import parse_xml
 
-    tree = parse_xml("\n".join(text_lines(path)), str(path))
+    tree = parse_xml(read_text(path), str(path))
     node = node_of(tree)
     named = gpu_by_pci(pci_device(tree), node.compute_capability)
     node = replace(node, gpu=named if gpu is None else _fitting_gpu(node, gpu, path))

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from assay.codec.text_file import read_lines, writing
 from assay.errors import EnvironmentLackError, InputError
 
 #: Program that must be there -> command line.
@@ -99,12 +100,7 @@ def script(*, ranks: bool) -> str:
 
 def hosts_of(file: Path) -> tuple[str, ...]:
     """Host names, one a line, as in a hostfile (`node-1 slots=8`); `#` begins a comment."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise InputError(
-            f"cannot be read: {error.strerror}", where=str(file), fix="give a file of hosts"
-        ) from error
+    lines = read_lines(file)
     names = [line.split("#")[0].split()[0].split(":")[0] for line in lines if line.split("#")[0].split()]
     bad = next((name for name in names if not re.fullmatch(r"[A-Za-z0-9][\w.@-]*", name)), None)
     if bad or not names:
@@ -175,7 +171,7 @@ def write_bundle(target: Path, *, mask: bool) -> tuple[str, ...]:
     ((_, lines),) = gathered(["localhost"], ranks=True)
     text = "".join(lines)
     kept = masked(text) if mask else text
-    with tarfile.open(target, "x:gz") as archive:
+    with writing(target), tarfile.open(target, "x:gz") as archive:
         for name, content in (("node.txt", kept), ("what-was-run.sh", script(ranks=True))):
             data = content.encode()
             member = tarfile.TarInfo(f"bundle/{name}")

@@ -26,6 +26,13 @@ def doctor(paths: Sequence[str], *, stdin: IO[bytes] | None = None) -> Diagnosis
         raise InputError(
             "no file is in what was given", where=", ".join(paths), fix="give logs, dumps or a bundle"
         )
+    if not any(reading.kinds for reading in diagnosis.readings):
+        first = diagnosis.readings[0]
+        raise InputError(
+            "nothing in it is understood" if first.lines else "is empty",
+            where=first.file,
+            fix="give what docs/doctor.md lists: logs of NCCL, torch or the kernel, nvidia-smi, ibstat, …",
+        )
     return diagnosis
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from assay.api.collecting import job_id
 from assay.api.consulting import Consultant
 from assay.api.watching import Watch, settings_of
-from assay.api.writing import write_text
+from assay.codec.text_file import read_text, write_text
 from assay.codec.watching import WatchPlan
 from assay.domain.event import Event
 from assay.domain.incident import Change
@@ -222,7 +222,7 @@ def follow_cluster(
     act: Callable[[Change], Sequence[Entry]] | None = None,
 ) -> Watch:
     """Watch a cluster through its Prometheus, and the logs of its jobs."""
-    token = Path(plan.token_file).read_text(encoding="utf-8").strip() if plan.token_file else None
+    token = read_text(Path(plan.token_file)).strip() if plan.token_file else None
     server = Prometheus(plan.prometheus, timeout_s=plan.timeout_s, token=token)
     sources: list[Source] = [PrometheusSource(server, every_s=plan.every_s, host_label=plan.host_label)]
     for job in plan.jobs:

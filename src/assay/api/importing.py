@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.codec.text_file import read_text
 from assay.domain.message import Message
 from assay.domain.reading import Origin, Reading
 from assay.domain.recipe import Recipe, RecipeValue
@@ -39,12 +40,7 @@ def read_results(path: Path, *, collective: str | None = None, restart: int = 0)
     `collective` names the operation where an nccl-tests file does not; `restart` numbers the file among
     several, because each was made by a process of its own. Raises `InputError` with file and line.
     """
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError as fault:
-        raise InputError(
-            f"cannot read: {fault.strerror}", where=str(path), fix="give a file that exists"
-        ) from None
+    lines = read_text(path, undecodable="replace").splitlines()
     load_plugins()
     readings: list[Reading] = []
     notes: list[Message] = []

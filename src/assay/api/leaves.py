@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.codec.text_file import read_lines
 from assay.domain.fact import Fact
-from assay.errors import InputError
 from assay.formats.slurm_topology import parse_slurm_topology
 from assay.measure.crew import Seat
 from assay.measure.launchers.ssh import read_hosts
@@ -69,11 +69,7 @@ def _by_hosts(seats: Iterable[Seat], path: Path | None) -> dict[str, str]:
 def _by_topology(path: Path | None) -> dict[str, str]:
     if path is None:
         return {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(f"cannot read the topology: {fault}", where=str(path)) from None
-    cabling = parse_slurm_topology(lines, str(path))
+    cabling = parse_slurm_topology(read_lines(path), str(path))
     nodes = {device.name for device in cabling.devices if device.adapter}
     return {cable.a: cable.b for cable in cabling.cables if cable.a in nodes}
 

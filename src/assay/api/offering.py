@@ -8,8 +8,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
-from assay.api.predicting import text_lines
 from assay.catalog.devices import gpu
+from assay.codec.text_file import read_lines
 from assay.domain.offer import Offer
 from assay.errors import InputError, UnknownNameError
 from assay.formats.offer_csv import PriceRow, read_prices
@@ -37,7 +37,7 @@ def import_offers(path: Path, *, read: Callable[[Path], tuple[Offer, ...]]) -> t
     if path.suffix.lower() != ".csv":
         return read(path)
     day = datetime.date.fromtimestamp(path.stat().st_mtime).isoformat() if path.is_file() else ""
-    rows = read_prices(text_lines(path), str(path))
+    rows = read_prices(read_lines(path), str(path))
     found: dict[str, Offer] = {}
     faults = [(row, row.fault) for row in rows if row.fault]
     for row in rows:

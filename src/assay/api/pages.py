@@ -9,8 +9,8 @@ from pathlib import Path
 from assay import __version__
 from assay.api.predicting import Predicted
 from assay.api.predicting_collective import PredictedCollective
-from assay.api.writing import write_text
 from assay.catalog.messages import Texts
+from assay.codec.text_file import write_text
 from assay.domain.score import Validation
 from assay.errors import InputError
 from assay.predict.timeline import Pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from assay.catalog.model_arguments import model_from_megatron
 from assay.catalog.model_config import model_from_config
 from assay.catalog.models import model, model_from_file, models
 from assay.codec.document import read_document
+from assay.codec.text_file import read_text
 from assay.domain.cluster import Cluster
 from assay.domain.device import Gpu
 from assay.domain.layout import parse_layout
@@ -203,20 +203,6 @@ def timeline(predicted: Predicted) -> dict[str, object]:
     return step_trace(predicted.prediction, cluster=predicted.cluster.name)
 
 
-def text_lines(file: Path) -> list[str]:
-    """The lines of a text file, also of one packed with gzip."""
-    try:
-        raw = file.read_bytes()
-        text = gzip.decompress(raw) if file.suffix == ".gz" else raw
-        return text.decode("utf-8").splitlines()
-    except FileNotFoundError:
-        raise InputError(f"no file {str(file)!r}", fix="check the path") from None
-    except (OSError, EOFError) as fault:
-        raise InputError(f"cannot read: {fault}", where=str(file)) from None
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", where=str(file)) from None
-
-
 def _workload(options: PredictOptions) -> Workload:
     shape = read_model(options.workload)
     return Workload(model=shape, seq_len=options.seq_len or shape.seq_len, task=options.task)
@@ -227,11 +213,11 @@ def read_model(said: str) -> Transformer:
     path = Path(said)
     if path.suffix == ".json" or path.is_dir():
         file = path / "config.json" if path.is_dir() else path
-        return model_from_config("\n".join(text_lines(file)), where=str(file))
+        return model_from_config(read_text(file), where=str(file))
     if path.suffix in (".yaml", ".yml", ".toml"):
         return model_from_file(path)
     if path.suffix in (".sh", ".args", ".txt") and path.is_file():
-        return model_from_megatron("\n".join(text_lines(path)), where=str(path))
+        return model_from_megatron(read_text(path), where=str(path))
     return model(said)
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from assay.api.clusters import read_cluster
-from assay.api.writing import write_text
 from assay.catalog.messages import Texts
+from assay.codec.text_file import write_text
 from assay.domain.cluster import Cluster
 from assay.domain.fabric import Wiring
 from assay.errors import InputError, unknown_name

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from assay.api.clusters import read_cluster
-from assay.api.predicting import text_lines
 from assay.catalog.findings import finding as kind_of
 from assay.codec.document import read_document
 from assay.codec.fabric_design import load_design
+from assay.codec.text_file import read_lines
 from assay.domain.fabric import Wiring
 from assay.domain.finding import Evidence, Finding
 from assay.domain.message import Message
@@ -110,7 +110,7 @@ def read_found(
     cabling: Cabling | None = None
     routes: list[tuple[SwitchRoutes, ...]] = []
     for file in files:
-        lines = text_lines(file)
+        lines = read_lines(file)
         if is_ib_routes(lines[:_HEAD_LINES]):
             routes.append(parse_ib_routes(lines, str(file)))
             continue
@@ -159,7 +159,7 @@ def read_design(said: str) -> Network:
     """A design: a design file, a cluster file or shipped system, or a cabling list that is to be."""
     file = Path(said)
     if file.suffix in (".csv", ".txt", ".conf"):
-        return found_network(read_cabling(text_lines(file), said))
+        return found_network(read_cabling(read_lines(file), said))
     if file.suffix in (".yaml", ".yml", ".toml") and "node" not in read_document(file).data:
         parts = load_design(file)
         rate = rate_Bps(parts.rate)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import IO
 
+from assay.api.pool import process_pool
 from assay.errors import InputError
 from assay.formats.artefact import Read, Reading, read
 from assay.store.bundle import Artefact, files_of, read_artefacts, read_file
@@ -27,8 +26,7 @@ def read_given(paths: Sequence[str], stdin: IO[bytes]) -> Iterator[Artefact | Re
         yield from read_artefacts(paths, stdin)
         return
     ahead = set(heavy)
-    context = multiprocessing.get_context("fork" if _alone() else "spawn")
-    with ProcessPoolExecutor(min(cores, len(heavy)), mp_context=context) as pool:
+    with process_pool(min(cores, len(heavy)), start="fork" if _alone() else "spawn") as pool:
         done = pool.map(_read, heavy)
         for path, name in files:
             if (path, name) in ahead:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import csv
 import importlib
 import json
-import multiprocessing
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,9 +20,11 @@ from typing import Any
 
 from assay.api.clusters import read_cluster
 from assay.api.planning import JobOptions, find_job, find_work, fixed_axes
+from assay.api.pool import process_pool
 from assay.api.predicting_jobs import is_job
 from assay.catalog.faults import failure_rate
 from assay.codec.sweep import load_sweep
+from assay.codec.text_file import write_text, writing
 from assay.domain.cluster import Cluster
 from assay.domain.layout import parse_layout
 from assay.errors import AssayError, EnvironmentLackError, InputError
@@ -77,7 +78,8 @@ def sweep(
     beside = str(source.resolve().parent)
     todo = pieces([_placed(point, beside) for point in every], piece)
     folder = out.with_name(out.name + ".parts")
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        folder.mkdir(parents=True, exist_ok=True)
     held = {one.key: rows for one in todo if (rows := _read_part(folder, one)) is not None}
     before = sum(len(rows) for rows in held.values())
     left = [one for one in todo if one.key not in held]
@@ -234,7 +236,7 @@ def _on_pool(left: Sequence[Piece], workers: int, lost: Counter[str]) -> Iterato
         alone = not waiting
         queue, width = (suspects, 1) if alone else (waiting, workers)
         running: dict[Future[list[Row]], Piece] = {}
-        with ProcessPoolExecutor(width, mp_context=multiprocessing.get_context("spawn")) as pool:
+        with process_pool(width, start="spawn") as pool:
             try:
                 while queue or running:
                     while queue and len(running) < width:
@@ -297,11 +299,7 @@ def _read_part(folder: Path, one: Piece) -> list[Row] | None:
 
 
 def _write_part(folder: Path, one: Piece, rows: list[Row]) -> None:
-    """Written beside and moved, so that a part is whole or not there."""
-    target = _part(folder, one)
-    fresh = target.with_suffix(".new")
-    fresh.write_text(json.dumps(rows), encoding="utf-8")
-    os.replace(fresh, target)
+    write_text(_part(folder, one), json.dumps(rows), fix="free some space, then give the command again")
 
 
 def _writer(out: Path) -> Callable[[Path, list[Row]], None]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from assay.api.clusters import FoundCluster, find_cluster
 from assay.codec.plain import read_object
+from assay.codec.text_file import read_text
 from assay.domain.cluster import Cluster
 from assay.domain.score import ScoredRow, Validation, group_scores
 from assay.errors import InputError
@@ -93,12 +93,7 @@ def validate_traces(files: Sequence[Path], *, cluster: str, base: str | None = N
 def read_trace(file: Path) -> TracedSteps:
     """The steps of a trace file, also of one packed with gzip."""
     try:
-        raw = file.read_bytes()
-        text = (gzip.decompress(raw) if file.suffix == ".gz" else raw).decode("utf-8", errors="replace")
-    except (OSError, EOFError) as fault:
-        raise InputError(f"cannot read: {fault}", where=str(file)) from None
-    try:
-        document = read_object(text)
+        document = read_object(read_text(file, undecodable="replace"))
     except InputError as fault:
         raise InputError(
             fault.what, where=str(file), fix="give a trace that torch.profiler exported"

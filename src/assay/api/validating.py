@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from assay.api.predicting import text_lines
+from assay.codec.text_file import read_lines
 from assay.domain.score import Validation
 from assay.predict.tables import TableRow, read_table
 from assay.predict.validate_kernels import ATTENTION_NEEDS, GEMM_NEEDS, is_attention, validate_kernels
@@ -16,7 +16,7 @@ def validate_training_files(files: Sequence[Path], *, cross: str | None = None) 
     """Score the predictor on tables of training runs."""
     rows: list[TableRow] = []
     for file in files:
-        rows += read_table(text_lines(file), file=str(file), needs=NEEDS)
+        rows += read_table(read_lines(file), file=str(file), needs=NEEDS)
     return validate_training(rows, cross=cross)
 
 
@@ -24,7 +24,7 @@ def validate_kernel_files(files: Sequence[Path]) -> Validation:
     """Score the kernel models on tables of matrix products and attention."""
     rows: list[TableRow] = []
     for file in files:
-        lines = text_lines(file)
+        lines = read_lines(file)
         header = lines[0].split(",") if lines else []
         needs = ATTENTION_NEEDS if is_attention(header) else GEMM_NEEDS
         rows += read_table(lines, file=str(file), needs=needs)

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from assay.api.writing import write_text
 from assay.catalog.messages import Texts
 from assay.codec.telemetry import decode_all
+from assay.codec.text_file import write_text
 from assay.codec.watching import load_terms
 from assay.domain.contract import Terms
 from assay.domain.event import Event

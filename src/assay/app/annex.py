@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from assay.app.options import json_option
+from assay.app.say import say, say_json
 
 
 @click.command()
@@ -64,9 +64,9 @@ def annex(
     bears the doubt, retest and remedy, with what is claimed beside it. Its digest names the terms in either
     language; 'assay verify RUN --annex FILE' checks that a run followed them.
     """
-    from assay import __version__
     from assay.api.annexing import annex as write
     from assay.api.annexing import save
+    from assay.codec.answer import headed
 
     terms, text = write(
         profile,
@@ -81,19 +81,16 @@ def annex(
     if out:
         save(out, text)
     if as_json:
-        answer = {
-            "schema_version": 1,
-            "command": "annex",
-            "assay_version": __version__,
+        answer = headed("annex") | {
             "digest": terms.digest,
             "profile": terms.profile.name,
             "clauses": len(terms.profile.criteria),
             "out": str(out) if out else None,
             "text": None if out else text,
         }
-        click.echo(json.dumps(answer, indent=1, ensure_ascii=False))
+        say_json(answer)
     elif out:
-        click.echo(f"{out}  {terms.digest}")
+        say(f"{out}  {terms.digest}")
     else:
         click.echo(text, nl=False)
     return 0

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.app.say import say_wrote
+
 if TYPE_CHECKING:
     from assay.catalog.messages import Texts
     from assay.report.answer_page import Page
@@ -35,8 +37,8 @@ def show_answer(
 
 def write_page(file: Path, page: Page, texts: Texts, *, answer_json: str) -> None:
     """Write a page as one HTML file, and say so; needs the report extra."""
-    from assay.api.writing import write_text
+    from assay.codec.text_file import write_text
     from assay.report.answer_page import render_html
 
     write_text(file, render_html(page, texts, answer_json=answer_json))
-    click.echo(f"wrote {file}", err=True)
+    say_wrote(file)

@@ -9,7 +9,8 @@ import click
 
 from assay.app.answers import show_answer
 from assay.app.options import json_option, page_options
-from assay.app.scores import headed
+from assay.app.say import say_wrote
+from assay.codec.answer import headed
 from assay.units import percent
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def calibrate(
     done = fit(paths, base=base, collective=collective)
     if out:
         write_cluster_file(done, out)
-        click.echo(f"wrote {out}", err=True)
+        say_wrote(out)
     show_answer(
         lambda _: _answer(done, out),
         lambda texts: _page(done, out, texts),

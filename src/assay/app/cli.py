@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
+import io
+import os
 import signal
 import sys
 import traceback
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
 from assay import __version__
-from assay.errors import EXIT_BUG, AssayError
+from assay.app.groups import Commands, LazyGroup
+from assay.errors import EXIT_BUG, EXIT_CUT_OFF, EXIT_STOPPED, EXIT_USAGE, AssayError
 
-#: Command -> module and attribute. A command's module is imported when it runs or shows its help.
-COMMANDS = {
+COMMANDS: Commands = {
     "qualify": ("assay.app.qualify", "qualify", "Measure this machine, judge it, show it: the main job."),
     "measure": ("assay.app.measure", "measure", "Run the benchmarks only."),
     "judge": ("assay.app.judge", "judge", "Judge a recorded run, or other tools' results, again."),
@@ -32,44 +33,15 @@ COMMANDS = {
     "sla": ("assay.app.sla", "sla", "Was the promised service given? From the watch's ledger."),
     "annex": ("assay.app.annex", "annex", "What both sides sign before anything is measured."),
     "verify": ("assay.app.verify", "verify", "Is a run whole, and does it follow the annex?"),
-    "catalog": ("assay.app.catalog", "catalog", "What Assay knows: devices, profiles, quantities, findings."),
+    "catalog": ("assay.app.catalog", "catalog", "What Assay knows: devices, clusters, models, findings, …"),
 }
 
 
-class LazyGroup(click.Group):
-    """A group that lists its commands without importing them."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands, in the order in which people meet them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
-        if cmd_name not in COMMANDS:
-            return None
-        module, attribute, _ = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module), attribute)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{module}.{attribute} is no command")
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, with a suggestion where there is none of that name."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from assay.errors import did_you_mean
-
-            ctx.fail(f"no command {args[0]!r}; {did_you_mean(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list with each command's line, still without importing."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.group(
+    cls=LazyGroup,
+    lazily=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
 @click.version_option(__version__, prog_name="assay")
 def cli() -> None:
     """Find out what a GPU cluster is really worth: claimed, predicted and measured side by side.
@@ -79,27 +51,69 @@ def cli() -> None:
     """
 
 
-def main(args: list[str] | None = None) -> None:
+def main(args: Sequence[str] | None = None) -> None:
     """Run a command; every error leaves here, with its exit code."""
     signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no ◆ shows ?
+    sys.exit(_ended(sys.argv[1:] if args is None else list(args)))
+
+
+def _ended(args: list[str]) -> int:
+    """The exit code; what went wrong is on stderr by then."""
     try:
-        code: Any = cli.main(args=args, prog_name="assay", standalone_mode=False)
+        code = _run(args)
+        if sys.stdout is not None:  # closed by who called
+            sys.stdout.flush()
     except AssayError as error:
-        click.echo(f"assay: {error}", err=True)
-        sys.exit(error.exit_code)
-    except click.ClickException as error:
+        return _complain(str(error), error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        sys.exit(error.exit_code)
+        return error.exit_code
+    except click.UsageError as error:
+        fix = f"\n  fix: {error.ctx.command_path} --help" if error.ctx else ""
+        return _complain(error.format_message() + fix, error.exit_code)
+    except click.ClickException as error:
+        return _complain(error.format_message(), error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("assay: stopped", err=True)
-        sys.exit(130)
+        return _complain("stopped", EXIT_STOPPED)
     except BrokenPipeError:
-        sys.exit(0)
+        _silence_stdout()
+        return EXIT_CUT_OFF
+    except OSError as fault:
+        _silence_stdout()
+        return _complain(f"{fault.filename or 'the answer'}: {fault.strerror or fault}", EXIT_USAGE)
     except Exception:  # noqa: BLE001 - the last boundary: what arrives here is a bug of ours, and says so
         traceback.print_exc()
-        click.echo("assay: this is a bug in assay; please report it with the lines above", err=True)
-        sys.exit(EXIT_BUG)
-    sys.exit(code if isinstance(code, int) else 0)
+        return _complain("this is a bug in assay; please report it with the lines above", EXIT_BUG)
+    return code if isinstance(code, int) else 0
+
+
+def _run(args: list[str]) -> object:
+    """What the command returns. Click's own `main` would take a closed pipe for the answer no."""
+    if "_ASSAY_COMPLETE" in os.environ:
+        return cli.main(args=args, prog_name="assay")
+    try:
+        with cli.make_context("assay", args) as context:
+            return cli.invoke(context)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+
+
+def _complain(text: str, code: int) -> int:
+    """Write an error: wrapped on a terminal, its lines whole in a log, where people search for them."""
+    from assay.report.plain import wrapped
+
+    told = f"assay: {text}"
+    on_terminal = "COLUMNS" in os.environ or (sys.stderr is not None and sys.stderr.isatty())
+    click.echo(wrapped(told, hang=7) if on_terminal else told, err=True)
+    return code
+
+
+def _silence_stdout() -> None:
+    """Nobody reads it, or it cannot be written: what is left in its buffer goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _terminate(signum: int, frame: object) -> None:

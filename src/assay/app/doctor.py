@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from assay.app.options import json_option
+from assay.app.say import say_json, say_wrote
 
 
 @click.command()
@@ -78,23 +78,20 @@ def doctor(
     if collect:
         for command in write_bundle(collect, mask=mask):
             click.echo(f"ran {command}", err=True)
-        click.echo(f"wrote {collect}")
+        say_wrote(collect)
         return 0
     if live:
         diagnosis = doctor_live(paths, hosts=hosts, job=job, ssh=ssh or SSH)
     else:
         diagnosis = examine(paths)
     if html:
-        from assay.api.writing import write_text
+        from assay.codec.text_file import write_text
         from assay.report.diagnosis_page import diagnosis_html
 
         write_text(html, diagnosis_html(diagnosis, texts, assay_version=__version__))
+        say_wrote(html)
     if as_json:
-        click.echo(
-            json.dumps(
-                shown.answer(diagnosis, texts, assay_version=__version__), indent=1, ensure_ascii=False
-            )
-        )
+        say_json(shown.answer(diagnosis, texts, assay_version=__version__))
         return diagnosis.verdict.exit_code
     click.echo(shown.plain_text(diagnosis, texts), nl=False)
     if timeline:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
 import click
 
 from assay.app.options import json_option, lang_option, ledger_option
+from assay.app.say import say, say_json
 
 
 @click.command()
@@ -35,7 +35,7 @@ def incidents(
     texts = Texts(lang)
     if ack:
         taken = acknowledge(ledger, ack, time.time())
-        click.echo(f"acknowledged {taken.id} {taken.code} {taken.subject}")
+        say(f"acknowledged {taken.id} {taken.code} {taken.subject}")
         return 0
     found = incidents_in(ledger)
     if only_open:
@@ -45,7 +45,7 @@ def incidents(
     if as_json:
         listed = [shown.incident_object(one, texts) for one in found]
         told = shown.answer("incidents", assay_version=__version__, incidents=listed)
-        click.echo(json.dumps(told, indent=1, ensure_ascii=False))
+        say_json(told)
     else:
         click.echo(shown.plain_incidents(found, texts), nl=False)
     return 0

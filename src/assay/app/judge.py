@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import json
 from pathlib import Path
 
 import click
 
 from assay.app.options import json_option, judging
+from assay.app.say import say_json
 
 
 @click.command()
@@ -55,7 +55,7 @@ def judge(
     if html:
         judged = write_page(judged, html, command="judge")
     if as_json:
-        click.echo(json.dumps(judged.answer("judge"), indent=1, ensure_ascii=False))
+        say_json(judged.answer("judge"))
     else:
         print_report(judged.data)
     return judged.exit_code

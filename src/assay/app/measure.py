@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
 import click
 
-from assay import __version__
 from assay.app.launched import launched, measure_options, this_job
 from assay.app.options import json_option, measuring
+from assay.app.say import say_json
 
 
 @click.command()
@@ -22,6 +21,7 @@ def measure(as_json: bool, strict_exit: bool, **asked: Any) -> int:
     began_s = time.time()
     from assay import api
     from assay.app.progress import RunProgress
+    from assay.codec.answer import headed
 
     job = this_job(asked)
     if job and job.rank:
@@ -30,8 +30,7 @@ def measure(as_json: bool, strict_exit: bool, **asked: Any) -> int:
     with RunProgress() as progress:
         folder = api.measure(options, watcher=progress)
     if as_json:
-        answer = {"schema_version": 1, "command": "measure", "assay_version": __version__, "run": str(folder)}
-        click.echo(json.dumps(answer))
+        say_json(headed("measure") | {"run": str(folder)})
     else:
         click.echo(f"{folder}\nto judge it: assay judge {folder}")
     return 0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from assay.app.groups import Commands, LazyGroup
 from assay.app.options import failing, json_option, page_options
-from assay.app.predict_collective import collective
-from assay.app.predict_fabric import fabric
-from assay.app.predict_memory_pool import memory_pool
+from assay.app.say import say_json, say_wrote
 from assay.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,17 +18,23 @@ if TYPE_CHECKING:
     from assay.fabric.failures.impact import Conditions
 
 
-class _StepFirst(click.Group):
-    """`assay predict --cluster …` is `assay predict step --cluster …`."""
+COMMANDS: Commands = {
+    "step": ("assay.app.predict", "step", "A training step or a job: time, where it goes, memory."),
+    "collective": (
+        "assay.app.predict_collective",
+        "collective",
+        "Time and bandwidth by size, what NCCL takes.",
+    ),
+    "fabric": ("assay.app.predict_fabric", "fabric", "Size, draw, break or check a fabric."),
+    "memory-pool": (
+        "assay.app.predict_memory_pool",
+        "memory_pool",
+        "Data in the memory of all GPUs of an NVLink domain.",
+    ),
+}
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `step` in front where no command is named."""
-        if args and args[0] not in (*self.list_commands(ctx), "-h", "--help"):
-            args = ["step", *args]
-        return super().parse_args(ctx, args)
 
-
-@click.group(cls=_StepFirst)
+@click.group(cls=LazyGroup, lazily=COMMANDS, otherwise="step")
 def predict() -> None:
     """How long a step or a collective takes on a cluster, and why.
 
@@ -38,12 +42,7 @@ def predict() -> None:
     """
 
 
-predict.add_command(collective)
-predict.add_command(fabric)
-predict.add_command(memory_pool)
-
-
-@predict.command()
+@click.command()
 @click.option(
     "--cluster",
     required=True,
@@ -176,17 +175,17 @@ def step(
         )
     )
     if trace:
-        from assay.api.writing import write_json
+        from assay.codec.text_file import write_json
 
-        write_json(timeline(done), trace)
-        click.echo(f"wrote {trace}", err=True)
+        write_json(trace, timeline(done))
+        say_wrote(trace)
     if html:
         from assay.api.pages import write_prediction_page
 
         write_prediction_page(done, html, lang=lang, answer=answer(done))
-        click.echo(f"wrote {html}", err=True)
+        say_wrote(html)
     if as_json:
-        click.echo(json.dumps(answer(done), indent=1, ensure_ascii=False))
+        say_json(answer(done))
     else:
         show_prediction(done, explain=explain, sensitivity=sensitivity)
     return 0 if done.prediction.fits else 1

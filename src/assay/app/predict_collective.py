@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,8 @@ import click
 
 from assay.app.options import failing, json_option, page_options
 from assay.app.predict_impact import impact_object, show_impact
-from assay.app.scores import headed
+from assay.app.say import say, say_json, say_wrote
+from assay.codec.answer import headed
 
 if TYPE_CHECKING:
     from assay.api.predicting_collective import PredictedCollective
@@ -127,9 +127,9 @@ def collective(
         from assay.api.pages import write_collective_page
 
         write_collective_page(done, html, lang=lang, library=said, answer=answer)
-        click.echo(f"wrote {html}", err=True)
+        say_wrote(html)
     if as_json:
-        click.echo(json.dumps(answer, indent=2))
+        say_json(answer)
     else:
         _table(done)
         if done.impact is not None:
@@ -192,7 +192,7 @@ def _show_tails(done: PredictedCollective) -> None:
 
     for size, tail in done.tails.items():
         median, p99 = show(tail.median_s, "s"), show(tail.p99_s, "s")
-        click.echo(
+        say(
             f"  rings of {show(size, 'B')} between nodes, a NIC each: median {median}, one in a hundred {p99}"
         )
 
@@ -201,10 +201,10 @@ def _table(done: PredictedCollective) -> None:
     from assay.units import percent, show
 
     times = done.times
-    click.echo(f"{times.op} on {done.cluster.name}")
-    click.echo(f"{int(times.ranks.flat[0])} ranks, {int(times.nodes.flat[0])} nodes\n")
+    say(f"{times.op} on {done.cluster.name}")
+    say(f"{int(times.ranks.flat[0])} ranks, {int(times.nodes.flat[0])} nodes\n")
     beside = f"{'measured':>9} {'error':>8}" if done.measured_s else f"{'80 % range':>21}"
-    click.echo(f"{'size':>8} {'time':>9} {beside} {'busbw':>10}  {'choice':<17} bound by")
+    say(f"{'size':>8} {'time':>9} {beside} {'busbw':>10}  {'choice':<17} bound by")
     for at in range(times.bytes.size):
         choice = f"{times.algorithm[at]}/{times.protocol[at]}".strip("/")
         value = float(times.time_s[at])
@@ -214,11 +214,11 @@ def _table(done: PredictedCollective) -> None:
             seconds = done.measured_s.get(int(times.bytes[at]))
             error = None if seconds is None else value / seconds - 1
             beside = f"{show(seconds, 's'):>9} {percent(error, sign=True):>8}"
-        click.echo(
+        say(
             f"{show(float(times.bytes[at]), 'B'):>8} {show(value, 's'):>9} {beside} "
             f"{show(float(times.busbw_Bps[at]), 'B/s'):>10}  {choice:<17} {times.bound_by[at]}"
         )
     if done.source:
-        click.echo(f"\nmeasured on this cluster: {done.source}; the choice is NCCL's by its topology")
+        say(f"\nmeasured on this cluster: {done.source}; the choice is NCCL's by its topology")
     if times.extrapolated:
-        click.echo(f"\nextrapolated: no measurement stands behind {', '.join(times.extrapolated)}")
+        say(f"\nextrapolated: no measurement stands behind {', '.join(times.extrapolated)}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from assay.app.options import failing, json_option
+from assay.app.say import say, say_json
 
 if TYPE_CHECKING:
     from assay.api.predicting_fabric import Sized
@@ -124,7 +124,7 @@ def fabric(
     )
     write_pictures(sized, svg=svg, html=html, lang=lang, broken=tuple(broken_names(asked)))
     if as_json:
-        click.echo(json.dumps(_answer(sized) | answers_object(answers), indent=1))
+        say_json(_answer(sized) | answers_object(answers))
     else:
         _show(sized)
         show_answers(answers)
@@ -132,16 +132,12 @@ def fabric(
 
 
 def _answer(sized: Sized) -> dict[str, object]:
-    from assay import __version__
-    from assay.codec.answer import SCHEMA_VERSION
+    from assay.codec.answer import headed
     from assay.fabric.contention.inside import gpus_out
 
     size, fabric = sized.size, sized.cluster.fabric
     near, far = sized.latency_s
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": "predict fabric",
-        "assay_version": __version__,
+    return headed("predict fabric") | {
         "cluster": sized.cluster.id,
         "nodes": sized.cluster.count,
         "gpus": sized.cluster.gpus,
@@ -174,6 +170,6 @@ def _show(sized: Sized) -> None:
     from assay.catalog.messages import Texts
 
     texts = Texts("en")
-    click.echo(sized.title)
+    say(sized.title)
     for key, text in summary(sized):
-        click.echo(f"  {texts.label('fabric.' + key):38s} {text}")
+        say(f"  {texts.label('fabric.' + key):38s} {text}")

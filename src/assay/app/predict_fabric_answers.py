@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from assay.app.predict_impact import impact_object, show_impact
+from assay.app.say import say
 
 if TYPE_CHECKING:
     from assay.api.predicting_fabric import Answers
@@ -72,28 +71,28 @@ def show_answers(answers: Answers) -> None:
         _show_sharp(answers.sharp)
     if answers.sweep:
         patterns = f"{'ring':>7} {'tree':>7} {'all-to-all':>11}"
-        click.echo(f"\n{'one fails of':<16} {'alike':>8} {patterns} {'bisection':>10}")
+        say(f"\n{'one fails of':<16} {'alike':>8} {patterns} {'bisection':>10}")
     for swept in answers.sweep:
         part = swept.left.pattern_frac
-        click.echo(
+        say(
             f"{swept.name:<16} {swept.count:8,} {part['ring']:7.1%} {part['tree']:7.1%} "
             f"{part['all_to_all']:11.1%} {swept.left.bisection_frac:10.2%}"
         )
     if answers.jobs:
-        click.echo(f"\n{'slowest flow of':<32} {'alone':>12} {'together':>12}")
+        say(f"\n{'slowest flow of':<32} {'alone':>12} {'together':>12}")
     for job in answers.jobs:
-        click.echo(f"{job.job:<32} {show(job.alone_Bps, 'B/s'):>12} {show(job.shared_Bps, 'B/s'):>12}")
+        say(f"{job.job:<32} {show(job.alone_Bps, 'B/s'):>12} {show(job.shared_Bps, 'B/s'):>12}")
     if answers.incast:
-        click.echo(f"\n{'incast':<10} {'dropped':>8} {'longest queue':>14} {'least time':>11}")
+        say(f"\n{'incast':<10} {'dropped':>8} {'longest queue':>14} {'least time':>11}")
     for name, one in answers.incast.items():
         paused = "  senders are paused" if one.pauses else ""
         times = f"{show(one.queue_s, 's'):>14} {show(one.finish_s, 's'):>11}"
-        click.echo(f"{name:<10} {one.dropped_frac:8.1%} {times}{paused}")
+        say(f"{name:<10} {one.dropped_frac:8.1%} {times}{paused}")
     if answers.talks:
-        click.echo("\nwho talks to whom")
+        say("\nwho talks to whom")
     for talk in answers.talks:
         how = f"{talk.way}, {talk.library or 'no GPU library'}, {show(talk.Bps, 'B/s')} a pair"
-        click.echo(f"  {talk.first} – {talk.second}: {how} ({talk.why})")
+        say(f"  {talk.first} – {talk.second}: {how} ({talk.why})")
 
 
 def _sharp_object(found: SharpTrees) -> dict[str, object]:
@@ -116,9 +115,9 @@ def _show_sharp(found: SharpTrees) -> None:
     from assay.units import show_bytes
 
     first = found.trees[0]
-    click.echo(
+    say(
         f"\nSHARP {found.version}: {len(found.trees)} trees of {first.switches} switches, {first.depth} deep;"
         f" {found.jobs_at_once} jobs at once through a switch; not for {', '.join(found.adds_not)}"
     )
     gains = ", ".join(f"{show_bytes(size)} {speedup:.2f}×" for size, speedup in found.gain)
-    click.echo(f"  all-reduce over all nodes against NCCL's choice without: {gains}")
+    say(f"  all-reduce over all nodes against NCCL's choice without: {gains}")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from assay.app.say import say, say_json
 
 if TYPE_CHECKING:
     from assay.api.predicting_found import Found
@@ -31,24 +32,20 @@ def show_found(
 
     found, texts = read_found(files, against=against, placement=placement, conditions=conditions), Texts(lang)
     if as_json:
-        click.echo(json.dumps(_answer(found, texts), indent=1, ensure_ascii=False))
+        say_json(_answer(found, texts))
     else:
         _show(found, texts)
     return 1 if found.findings else 0
 
 
 def _answer(found: Found, texts: Texts) -> dict[str, object]:
-    from assay import __version__
-    from assay.codec.answer import SCHEMA_VERSION, finding_object
+    from assay.codec.answer import finding_object, headed
 
     def words(code: str) -> tuple[str, Sequence[str]]:
         text = texts.finding(code)
         return text.title, text.fixes
 
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": "predict fabric",
-        "assay_version": __version__,
+    return headed("predict fabric") | {
         "from": found.network.name,
         "against": None if found.design is None else found.design.name,
         "adapters": len(found.network.adapters),
@@ -91,31 +88,29 @@ def _left_object(left: Remaining) -> dict[str, object]:
 def _show(found: Found, texts: Texts) -> None:
     from assay.units import show
 
-    click.echo(f"{found.network.name}: {len(found.network.adapters):,} adapters")
+    say(f"{found.network.name}: {len(found.network.adapters):,} adapters")
     for key, tier in (("leaf", 1), ("spine", 2), ("core", 3)):
-        click.echo(f"  {texts.label('fabric.' + key):38s} {found.count(tier):,}")
+        say(f"  {texts.label('fabric.' + key):38s} {found.count(tier):,}")
     cables = " + ".join(f"{found.cables(low, low + 1):,}" for low in range(3))
-    click.echo(f"  {texts.label('fabric.cables'):38s} {cables}")
-    click.echo(f"  {texts.label('fabric.bisection'):38s} {show(found.bisection_Bps, 'B/s')}")
+    say(f"  {texts.label('fabric.cables'):38s} {cables}")
+    say(f"  {texts.label('fabric.bisection'):38s} {show(found.bisection_Bps, 'B/s')}")
     if found.loads:
-        click.echo(f"\n{'pattern':<12} {'flows':>10} {'slowdown':>9}  fullest link ({found.loads[0].routes})")
+        say(f"\n{'pattern':<12} {'flows':>10} {'slowdown':>9}  fullest link ({found.loads[0].routes})")
     for load in found.loads:
         lost = f"; {load.stranded:,} flows have no way" if load.stranded else ""
-        click.echo(
+        say(
             f"{load.pattern:<12} {load.count:10,} {load.slowdown:9.2f}  "
             f"{load.worst}: {load.flows:,.4g} flows{lost}"
         )
     if found.left is not None:
         parts = ", ".join(f"{name} {part:.1%}" for name, part in found.left.pattern_frac.items())
-        click.echo(f"\nleft after the failures: {parts}; bisection {found.left.bisection_frac:.2%}")
+        say(f"\nleft after the failures: {parts}; bisection {found.left.bisection_frac:.2%}")
     for number, finding in enumerate(found.findings, 1):
         text = texts.finding(finding.code)
-        click.echo(f"\n{number}. {text.title} ({finding.code}, {finding.severity.value})")
-        click.echo(f"   {texts.say(finding.because)}")
+        say(f"\n{number}. {text.title} ({finding.code}, {finding.severity.value})")
+        say(f"   {texts.say(finding.because)}")
         for proof in finding.evidence:
-            click.echo(f"   {proof.file}:{proof.line}")
+            say(f"   {proof.file}:{proof.line}")
         click.echo("".join(f"   • {fix}\n" for fix in text.fixes), nl=False)
     if not found.findings:
-        click.echo(
-            "\nno fault in the cabling" + ("" if found.design else " (no design was given: --against)")
-        )
+        say("\nno fault in the cabling" + ("" if found.design else " (no design was given: --against)"))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import click
+from assay.app.say import say
 
 if TYPE_CHECKING:
     from assay.fabric.failures.impact import Impact
@@ -51,9 +51,9 @@ def impact_object(
 def show_impact(impact: Impact, healthy_s: float | None = None, now_s: float | None = None) -> None:
     """The same for people."""
     title, *lines = impact_lines(impact, healthy_s, now_s)
-    click.echo(f"\n{title}")
+    say(f"\n{title}")
     for line in lines:
-        click.echo(f"  {line}")
+        say(f"  {line}")
 
 
 def impact_lines(impact: Impact, healthy_s: float | None = None, now_s: float | None = None) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from assay.app.answers import show_answer
 from assay.app.predict_impact import impact_object
-from assay.app.scores import headed
+from assay.codec.answer import headed
 
 if TYPE_CHECKING:
     from assay.api.predicting_jobs import PredictedJob

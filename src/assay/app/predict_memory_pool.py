@@ -9,7 +9,7 @@ import click
 
 from assay.app.answers import show_answer
 from assay.app.options import json_option, page_options
-from assay.app.scores import headed
+from assay.codec.answer import headed
 
 if TYPE_CHECKING:
     from assay.catalog.messages import Texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.app.scores import headed
+from assay.codec.answer import headed
 
 if TYPE_CHECKING:
     from assay.api.tracing import FromTrace

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
-import click
-
 from assay.app.predict_impact import impact_object, show_impact
-from assay.app.scores import headed
+from assay.app.say import say
+from assay.codec.answer import headed
 
 if TYPE_CHECKING:
     from assay.api.predicting import Predicted
     from assay.predict.explain import Reason
     from assay.predict.inputs import Input
-
-WIDTH = 80
 
 
 def answer(done: Predicted) -> dict[str, object]:
@@ -85,47 +81,45 @@ def show_prediction(done: Predicted, *, explain: bool, sensitivity: bool) -> Non
 
     p = done.prediction
     t = p.step_time_s
-    click.echo(wrapped(f"{p.situation.workload.model.name} on {done.cluster.name}"))
-    click.echo(f"{p.situation.layout.product} GPUs")
-    click.echo(f"step       {show(t.value, 's')}  (80 %: {show(t.low, 's')} to {show(t.high, 's')})")
-    click.echo(
-        f"rate       {p.tokens_per_s_per_gpu:,.0f} tokens/s/GPU, {show(p.model_flop_per_s, 'FLOP/s')} a GPU"
-    )
+    say(f"{p.situation.workload.model.name} on {done.cluster.name}")
+    say(f"{p.situation.layout.product} GPUs")
+    say(f"step       {show(t.value, 's')}  (80 %: {show(t.low, 's')} to {show(t.high, 's')})")
+    say(f"rate       {p.tokens_per_s_per_gpu:,.0f} tokens/s/GPU, {show(p.model_flop_per_s, 'FLOP/s')} a GPU")
     mfu = f"{p.mfu_frac:.1%}" if p.mfu_frac is not None else f"– ({done.why_no_mfu})"
-    click.echo(wrapped(f"MFU        {mfu}  ({p.mfu_formula})", hang=11))
+    say(f"MFU        {mfu}  ({p.mfu_formula})", hang=11)
     told = f"– ({done.why_no_speedup})"
     if done.speedup_frac is not None:
         fewest = done.curve[0].nodes if done.curve else done.cluster.count
         told = f"{done.speedup_frac:.1%} of linear against the fewest nodes that hold a replica ({fewest})"
-    click.echo(wrapped(f"speed-up   {told}", hang=11))
+    say(f"speed-up   {told}", hang=11)
     if done.tokens:
-        click.echo(f"days       {p.days(done.tokens):,.1f} for {done.tokens:.3g} tokens")
+        say(f"days       {p.days(done.tokens):,.1f} for {done.tokens:.3g} tokens")
     _show_terms(done, explain=explain)
     _show_memory(done, explain=explain)
     if explain or done.cluster.calibration is not None:
         _show_inputs(done)
     for line in p.assumptions:
-        click.echo(wrapped(f"assumed: {line}", hang=9))
+        say(f"assumed: {line}", hang=9)
     for line in p.extrapolated:
-        click.echo(wrapped(f"extrapolated: {line}", hang=14))
+        say(f"extrapolated: {line}", hang=14)
     if done.impact is not None:
         show_impact(done.impact, done.healthy_s, t.value)
     if sensitivity:
-        click.echo("\nwhat moves the answer (each input 10 % larger, or the setting named)")
+        say("\nwhat moves the answer (each input 10 % larger, or the setting named)")
         for effect in done.effects:
             change = f"{effect.step_frac:+.2%}" if effect.changes else "changed nothing"
-            click.echo(f"  {effect.input:36s} {change}")
+            say(f"  {effect.input:36s} {change}")
 
 
 def _show_terms(done: Predicted, *, explain: bool) -> None:
     from assay.predict.explain import STEP
     from assay.units import show
 
-    click.echo("\nwhere the step goes")
+    say("\nwhere the step goes")
     whole = done.prediction.step_time_s.value
     for name, seconds in sorted(done.prediction.breakdown_s.items(), key=lambda item: -item[1]):
         if seconds > 0:
-            click.echo(f"  {name:14s} {show(seconds, 's'):>10s} {seconds / whole:6.1%}")
+            say(f"  {name:14s} {show(seconds, 's'):>10s} {seconds / whole:6.1%}")
             if explain:
                 _show_reason(STEP[name])
 
@@ -136,34 +130,27 @@ def _show_memory(done: Predicted, *, explain: bool) -> None:
 
     p = done.prediction
     verdict = "fits" if p.fits else "DOES NOT FIT"
-    click.echo(f"\nmemory of the fullest rank: {verdict} in {show_bytes(p.capacity_bytes)}")
+    say(f"\nmemory of the fullest rank: {verdict} in {show_bytes(p.capacity_bytes)}")
     for name, size in p.memory_bytes.items():
-        click.echo(f"  {name:14s} {show_bytes(size):>10s}")
+        say(f"  {name:14s} {show_bytes(size):>10s}")
         if explain:
             _show_reason(MEMORY[name])
-    click.echo(f"  {'total':14s} {show_bytes(p.total_bytes):>10s}")
+    say(f"  {'total':14s} {show_bytes(p.total_bytes):>10s}")
     if not p.fits:
         name, most = max(p.memory_bytes.items(), key=lambda item: item[1])
-        click.echo(f"  the largest term is {name} with {show_bytes(most)}")
-        click.echo(f"  fix: {done.fix}")
+        say(f"  the largest term is {name} with {show_bytes(most)}")
+        say(f"  fix: {done.fix}")
 
 
 def _show_inputs(done: Predicted) -> None:
     from assay.units import show
 
-    click.echo("\nwhat it rests on")
+    say("\nwhat it rests on")
     for one in done.inputs:
         told = f" (datasheet {show(one.datasheet, one.unit)})" if one.datasheet is not None else ""
-        click.echo(wrapped(f"  {one.name}: {show(one.value, one.unit)}{told}, {one.origin.value}", hang=6))
-        click.echo(wrapped(f"      {one.source}", hang=6))
+        say(f"  {one.name}: {show(one.value, one.unit)}{told}, {one.origin.value}", hang=6)
+        say(f"      {one.source}", hang=6)
 
 
 def _show_reason(reason: Reason) -> None:
-    click.echo(wrapped(f"      {reason.formula} [{reason.source}]", hang=6))
-
-
-def wrapped(text: str, *, hang: int = 0) -> str:
-    """The text in lines of at most `WIDTH`, all but the first indented by `hang`."""
-    return textwrap.fill(
-        text, WIDTH, subsequent_indent=" " * hang, break_on_hyphens=False, break_long_words=False
-    )
+    say(f"      {reason.formula} [{reason.source}]", hang=6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 
 from assay.app.launched import launched, measure_options, this_job
 from assay.app.options import json_option, judging, measuring
+from assay.app.say import say_json
 
 if TYPE_CHECKING:
     from assay.codec.claims import Claims
@@ -77,7 +77,7 @@ def qualify(
             watcher=progress,
         )
     if as_json:
-        click.echo(json.dumps(judged.answer("qualify"), indent=1, ensure_ascii=False))
+        say_json(judged.answer("qualify"))
     else:
         print_report(judged.data)
     return judged.exit_code if strict_exit or not job else 0

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from assay.app.say import say, say_json, say_wrote
+from assay.codec.answer import headed
 from assay.domain.goal import goal_of
 from assay.units import percent
 
 if TYPE_CHECKING:
     from assay.domain.score import GroupScore, Validation
-
-
-def headed(command: str) -> dict[str, object]:
-    """What every JSON answer begins with."""
-    from assay import __version__
-    from assay.codec.answer import SCHEMA_VERSION
-
-    return {"schema_version": SCHEMA_VERSION, "command": command, "assay_version": __version__}
 
 
 def validation_object(result: Validation, *, command: str) -> dict[str, object]:
@@ -76,12 +66,12 @@ def print_validation(
 
         answer = validation_object(result, command=command)
         write_validation_page(result, html, lang=lang, command=command, answer=answer)
-        click.echo(f"wrote {html}", err=True)
+        say_wrote(html)
     if as_json:
-        click.echo(json.dumps(validation_object(result, command=command), indent=1))
+        say_json(validation_object(result, command=command))
         return
     heads = " ".join(f"{word:>7s}" for word in ("median", "p90", "bias"))
-    click.echo(f"{'group':30s} {'n':>5s} {'skip':>4s} {heads} {'holds':>6s} {'goal':>6s}")
+    say(f"{'group':30s} {'n':>5s} {'skip':>4s} {heads} {'holds':>6s} {'goal':>6s}")
     missed: list[str] = []
     for name, g in result.groups.items():
         goal = goal_of(name)
@@ -92,24 +82,24 @@ def print_validation(
             percent(g.bias_frac, sign=True),
         ]
         if len(name) > 30:
-            click.echo(name)
+            say(name)
         text = " ".join(f"{cell:>7s}" for cell in cells)
         told = "–" if g.coverage_frac is None else f"{g.coverage_frac:.0%}"
         head = f"{name if len(name) <= 30 else '':30s} {g.n:5d} {g.skipped:4d}"
-        click.echo(f"{head} {text} {told:>6s} {goal or '–'!s:>6}{' ✗' if misses else ''}")
+        say(f"{head} {text} {told:>6s} {goal or '–'!s:>6}{' ✗' if misses else ''}")
         missed += [_missed(name, which, g) for which in misses]
-    click.echo("holds: measured values inside the 80 % interval; goal: median/p90, %; ✗ misses it")
+    say("holds: measured values inside the 80 % interval; goal: median/p90, %; ✗ misses it")
     if any(goal_of(name) for name in result.groups):
-        click.echo("\n".join(["misses:", *missed]) if missed else "misses: none")
+        say("\n".join(["misses:", *missed]) if missed else "misses: none")
     if rows:
         for row in result.rows:
             what = (
                 row.skipped or f"{percent(row.error_frac, sign=True)}  measured {row.measured:.5g} {row.unit}"
             )
-            click.echo(f"{row.file}:{row.line}: {row.id}  {what}")
+            say(f"{row.file}:{row.line}: {row.id}  {what}")
     for name, numbers in (result.fitted or {}).items():
         told = ", ".join(f"{key} {value:.3g}" for key, value in numbers.items())
-        click.echo("\n" + textwrap.fill(f"numbers, {name}: {told}", 80, subsequent_indent="  "))
+        say(f"\nnumbers, {name}: {told}")
 
 
 def _goal(name: str, score: GroupScore) -> dict[str, object] | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import click
 
-from assay.app.validate_fabric import choices, collectives
-from assay.app.validate_training import kernels, traces, training
+from assay.app.groups import Commands, LazyGroup
+
+COMMANDS: Commands = {
+    "training": ("assay.app.validate_training", "training", "Step times of published training runs."),
+    "traces": ("assay.app.validate_training", "traces", "Kineto traces, and larger jobs from the smallest."),
+    "kernels": ("assay.app.validate_training", "kernels", "Matrix products and attention."),
+    "collectives": ("assay.app.validate_fabric", "collectives", "Collectives, and copies between two GPUs."),
+    "choices": ("assay.app.validate_fabric", "choices", "NCCL's own choice of algorithm and protocol."),
+}
 
 
-@click.group()
+@click.group(cls=LazyGroup, lazily=COMMANDS)
 def validate() -> None:
     """Hold predictions against measured runs: error per row and by group, and whether the ranges hold."""
-
-
-for command in (training, traces, kernels, collectives, choices):
-    validate.add_command(command)

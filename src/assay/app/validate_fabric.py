@@ -10,7 +10,9 @@ import click
 
 from assay.app.answers import show_answer
 from assay.app.options import json_option, page_options
-from assay.app.scores import headed, print_validation
+from assay.app.scores import print_validation
+from assay.codec.answer import headed
+from assay.codec.text_file import read_lines, read_text
 from assay.units import percent
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def collectives(files: Sequence[Path], cross: str | None, html: Path | None, lan
 
     rows, points = [], []
     for file in files:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_lines(file)
         if recognise(lines[0].split(",") if lines else ()):
             points += score_points(lines, str(file))
         else:
@@ -63,7 +65,7 @@ def choices(files: Sequence[Path], html: Path | None, lang: str, as_json: bool) 
     """Modelled against real choices of NCCL (JSON as in validation/nccl_choices, the XML beside it)."""
     from assay.fabric.validate import validate_choices
 
-    texts = [(str(file), file.read_text(encoding="utf-8")) for file in files if file.suffix == ".json"]
+    texts = [(str(file), read_text(file)) for file in files if file.suffix == ".json"]
     result = validate_choices(texts, _Topologies(files))
     show_answer(
         lambda _: choices_answer(result),
@@ -92,9 +94,7 @@ class _Topologies:
                 raise InputError(
                     f"no file {name!r} beside the choices", fix="put the topology XML in the same folder"
                 )
-            self._known[name] = parse_topology(
-                found[0].read_text(encoding="utf-8").splitlines(), str(found[0])
-            )
+            self._known[name] = parse_topology(read_lines(found[0]), str(found[0]))
         return self._known[name]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.app.options import json_option, lang_option
+from assay.app.say import say_json
 from assay.errors import EXIT_NO, EXIT_OK
 from assay.units import parse
 
@@ -102,6 +103,7 @@ def watch(
     code 0 no incident, 1 there was one.
     """
     from assay.catalog.messages import Texts
+    from assay.codec.text_file import read_text
 
     texts = Texts(lang)
     for_s = parse(for_, unit="s", where="--for").value if for_ else None
@@ -110,7 +112,7 @@ def watch(
     if mode in ("rules", "dashboard"):
         return _written(mode, texts)
     if mode == "node":
-        token = token_file.read_text(encoding="utf-8").strip() if token_file else None
+        token = read_text(token_file).strip() if token_file else None
         return _export(
             bind=bind, port=port, token=token, storage=storage, peers=_peers(peers), peer_port=peer_port,
             host=host, own_network=own_network, clock_log=clock_log,
@@ -165,7 +167,7 @@ def _replay(paths: tuple[Path, ...], ledger: Path | None, texts: Texts, as_json:
             duplicates=done.order.duplicates,
             late=done.order.late,
         )
-        click.echo(json.dumps(told, indent=1, ensure_ascii=False))
+        say_json(told)
     else:
         click.echo(shown.plain_incidents(done.incidents, texts, spent=done.spent), nl=False)
     return EXIT_NO if done.incidents else EXIT_OK
@@ -181,7 +183,7 @@ def _written(mode: str, texts: Texts) -> int:
     if mode == "rules":
         click.echo(write_yaml(rules_file(Settings(), texts)), nl=False)
     else:
-        click.echo(json.dumps(dashboard(), indent=1, ensure_ascii=False))
+        say_json(dashboard())
     return EXIT_OK
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from assay import __version__
 from assay.domain.event import Event
 from assay.domain.fact import Fact
 from assay.domain.finding import Finding
@@ -12,6 +13,12 @@ from assay.domain.reading import Reading
 from assay.domain.verdict import Assessment, Judgement
 
 SCHEMA_VERSION = 1
+
+
+def headed(command: str, *, assay_version: str = __version__) -> dict[str, object]:
+    """What every JSON answer begins with."""
+    return {"schema_version": SCHEMA_VERSION, "command": command, "assay_version": assay_version}
+
 
 Text = Callable[[Message], str]
 #: From the code of a finding: its title, and the ways to fix it.
@@ -29,10 +36,7 @@ def answer(
     attestation_of: Callable[[Judgement], str | None] = lambda _: None,
 ) -> dict[str, object]:
     """The answer of `qualify` and `judge`; a missing value is null beside a reason."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": command,
-        "assay_version": assay_version,
+    return headed(command, assay_version=assay_version) | {
         "verdict": assessment.verdict.value,
         "profile": assessment.profile,
         "run": run,

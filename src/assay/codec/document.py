@@ -15,6 +15,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from assay.codec.plain import kind_word
+from assay.codec.text_file import read_text
 from assay.errors import InputError
 
 KeyPath = tuple[str | int, ...]
@@ -47,7 +48,7 @@ def read_document(source: Path | str, name: str | None = None) -> Document:
     Raises `InputError` with file:line for what is not well formed: also for a key that stands twice.
     """
     shown = name or str(source)
-    text = _text_of(source) if isinstance(source, Path) else source
+    text = read_text(source) if isinstance(source, Path) else source
     return read_toml(text, shown) if shown.endswith(".toml") else read_yaml(text, shown)
 
 
@@ -142,17 +143,6 @@ def _mapping(data: object, name: str) -> dict[str, object]:
     if not isinstance(data, dict):
         raise InputError(f"keys with values are wanted, not {kind_word(data)}", where=f"{name}:1")
     return data
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"no file {str(file)!r}", fix="check the path") from None
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", where=str(file)) from None
-    except OSError as fault:
-        raise InputError(f"cannot read: {fault.strerror}", where=str(file)) from None
 
 
 def _first_line(text: str) -> str:

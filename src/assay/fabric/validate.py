@@ -215,6 +215,8 @@ def validate_choices(
     files: Sequence[tuple[str, str]], topology_of: Callable[[str], Node]
 ) -> ChoiceValidation:
     """Compare with what NCCL itself chose: `files` are (name, JSON text), `topology_of` reads their XML."""
+    if not files:
+        raise InputError("no file of choices is given", fix="give the .json files of validation/nccl_choices")
     rows: list[ChoiceRow] = []
     equal: dict[str, list[bool]] = defaultdict(list)
     for name, text in files:

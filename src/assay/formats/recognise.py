@@ -74,7 +74,7 @@ def parse(lines: Sequence[str], name: str, *, kind: str | None = None) -> tuple[
     if kind not in _FORMATS:
         titles = "; ".join(known.title for known in _FORMATS.values())
         raise InputError(
-            f"no known tool writes a file like this ({len(lines)} lines)"
+            f"no known tool writes a file like this ({len(lines)} line{'s' * (len(lines) != 1)})"
             if kind is None
             else f"unknown file format {kind!r}",
             where=f"{name}:1",

@@ -73,9 +73,9 @@ def texts_of_calls(readings: Iterable[Reading], what: str) -> dict[CallKey, Read
     """The readings of `collective.<op>.<what>` by their call."""
     found = {}
     for r in readings:
-        if r.quantity.startswith("collective.") and r.quantity.endswith(f".{what}"):
-            if key := _call_of(r.quantity, r.recipe):
-                found[key] = r
+        is_told = r.quantity.startswith("collective.") and r.quantity.endswith(f".{what}")
+        if is_told and (key := _call_of(r.quantity, r.recipe)):
+            found[key] = r
     return found
 
 

@@ -29,6 +29,7 @@ from typing import Any
 
 from assay.measure import worker
 
+NURSERY = (sys.executable, "-m", "assay.measure.nursery")
 _LOADED_BEFORE = ("torch", "torch.distributed")
 
 
@@ -66,9 +67,13 @@ class Born:
 
 
 class Nursery:
-    """The agent's side: starts the process when it is first needed, and again where it was lost."""
+    """The agent's side: starts the process when it is first needed, and again where it was lost.
 
-    def __init__(self) -> None:
+    `command` with the agent's pid after it is the process, which calls `main`.
+    """
+
+    def __init__(self, command: tuple[str, ...] = NURSERY) -> None:
+        self._command = command
         self._process: subprocess.Popen[bytes] | None = None
         self._numbers = itertools.count()
         self._born: dict[int, Born] = {}
@@ -80,7 +85,7 @@ class Nursery:
             return
         self.close()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "assay.measure.nursery", str(os.getpid())],
+            [*self._command, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=dict(env),

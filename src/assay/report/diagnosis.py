@@ -13,13 +13,14 @@ from rich.text import Text
 
 from assay.catalog.findings import finding as kind_of
 from assay.catalog.messages import Texts
-from assay.codec.answer import SCHEMA_VERSION, finding_object
+from assay.codec.answer import finding_object, headed
 from assay.doctor.diagnose import CAUSE_FRAC, Diagnosis, Outcome
 from assay.doctor.registry import rules
 from assay.doctor.timeline import Moment
 from assay.doctor.unexplained import UNEXPLAINED
 from assay.domain.finding import Finding
 from assay.domain.message import Message
+from assay.report.plain import wrapped
 
 WIDTH = 80
 #: From this confidence on the evidence is said to prove the cause.
@@ -42,10 +43,7 @@ def because(finding: Finding, texts: Texts) -> str:
 
 def answer(diagnosis: Diagnosis, texts: Texts, *, assay_version: str) -> dict[str, object]:
     """The JSON object of `assay doctor`; keys are only ever added."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": "doctor",
-        "assay_version": assay_version,
+    return headed("doctor", assay_version=assay_version) | {
         "verdict": diagnosis.verdict.value,
         "findings": [_finding(finding, texts) for finding in diagnosis.findings],
         "looked_for": list(diagnosis.looked_for),
@@ -169,6 +167,7 @@ def explained(code: str, texts: Texts) -> str:
 
 
 def story(moments: Sequence[Moment]) -> str:
-    """The timeline as text, one event a line."""
+    """The timeline as text: when, who and where, and below it what was said; each line of a file once."""
     width = max((len(m.at) for m in moments), default=0)
-    return "".join(f"{m.at:<{width}}  {m.who:<16} {m.file}:{m.line}: {m.text[:160]}\n" for m in moments)
+    said = {f"{m.at:<{width}}  {m.who:<16} {m.file}:{m.line}": m.text[:160] for m in moments}
+    return "".join(f"{head}\n{wrapped(f'    {text}', hang=4)}\n" for head, text in said.items())

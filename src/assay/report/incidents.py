@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assay.catalog.messages import Texts
-from assay.codec.answer import SCHEMA_VERSION, finding_object
+from assay.codec.answer import finding_object, headed
 from assay.domain.contract import Terms
 from assay.domain.incident import Change, Incident
 from assay.domain.ledger import SPENT, Spent
@@ -57,8 +57,7 @@ def incident_object(incident: Incident, texts: Texts) -> dict[str, object]:
 
 def answer(command: str, *, assay_version: str, **rest: object) -> dict[str, object]:
     """The head of every JSON answer, with what the command adds."""
-    head = {"schema_version": SCHEMA_VERSION, "command": command, "assay_version": assay_version}
-    return head | rest
+    return headed(command, assay_version=assay_version) | rest
 
 
 def spent_object(spent: Spent) -> dict[str, object]:

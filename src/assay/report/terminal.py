@@ -94,7 +94,9 @@ def _verdict(data: ReportData) -> RenderableType:
         "  ",
         (texts.label(f"verdict.{verdict.value}.headline"), "bold"),
     )
-    size = texts.say(Message.of("report.ranks_on_hosts", ranks=info.ranks, hosts=len(info.hosts)))
+    # Other tools' results do not say on which machines they were made.
+    counted = Message.of("report.ranks_on_hosts", ranks=info.ranks, hosts=len(info.hosts))
+    size = texts.say(counted) if info.hosts else ""
     about = [f"{texts.label('report.profile')} {data.assessment.profile}", size, info.backend, info.run]
     lines = [head, Text(), Text(" · ".join(part for part in about if part), style="dim")]
     counts = view.count_verdicts(data.assessment.judgements)

@@ -6,20 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from assay.catalog.messages import Texts
+from assay.codec.answer import headed
 from assay.domain.message import Message
 from assay.qualify.verify import ClauseCheck, Followed, Verification
 from assay.report.answer_page import Page, Section
+from assay.report.plain import wrapped
 
-SCHEMA_VERSION = 1
 _SHOWN = 8
 
 
 def answer(v: Verification, *, assay_version: str) -> dict[str, object]:
     """The JSON object of `assay verify`; keys are only ever added."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "command": "verify",
-        "assay_version": assay_version,
+    return headed("verify", assay_version=assay_version) | {
         "verdict": v.verdict.value,
         "run": v.run,
         "run_hash": v.run_hash,
@@ -60,8 +58,9 @@ def _clause(c: ClauseCheck) -> dict[str, object]:
 
 def plain_text(v: Verification, texts: Texts) -> str:
     """The answer first, then what it rests on."""
-    lines = (texts.label(f"verify.verdict.{v.verdict.value}"), *_whole(v, texts), *_identities(v, texts))
-    return "".join(f"{line}\n" for line in (*lines, *_recorded(v, texts), *_clauses(v, texts)))
+    lines = [texts.label(f"verify.verdict.{v.verdict.value}"), *_whole(v, texts), *_identities(v, texts)]
+    lines += [*_recorded(v, texts), *_clauses(v, texts)]
+    return "".join(f"{wrapped(line, hang=4)}\n" for line in lines)
 
 
 def page(v: Verification, texts: Texts) -> Page:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from assay.codec.ledger import decode, encode
 from assay.codec.plain import read_object
+from assay.codec.text_file import writing
 from assay.domain.ledger import Entry
 from assay.errors import InputError
 from assay.store.append import LineFile, set_aside_torn_tail
@@ -25,7 +26,8 @@ class Ledger:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._writing():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         self._ids: set[str] = set()
         self._read_bytes = 0
 
@@ -34,7 +36,7 @@ class Ledger:
         lines = [encode(entry) for entry in entries]
         if not lines:
             return 0
-        with self._turn():
+        with self._writing(), self._turn():
             set_aside_torn_tail(self.path, self.path.with_name(self.path.name + ".torn"))
             self._catch_up()
             new = [line for line in lines if line["id"] not in self._ids]
@@ -50,6 +52,9 @@ class Ledger:
             self._ids |= {str(line["id"]) for line in new}
             self._read_bytes = self.path.stat().st_size
         return len({line["id"] for line in new})
+
+    def _writing(self) -> AbstractContextManager[None]:
+        return writing(self.path, fix="name another ledger with --ledger")
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -36,6 +37,8 @@ class Goodput:
         self._jobs: dict[str, _Job] = {}
         self._best: dict[str, int] = {}
         self._minute_s: float | None = None
+        #: When watching began: nothing is told of the time before.
+        self._began_s = -math.inf
         #: Jobs that have ended since the last full minute.
         self._over: list[_Job] = []
 
@@ -44,7 +47,7 @@ class Goodput:
         if not isinstance(item, Event):
             return
         if self._minute_s is None:
-            self._minute_s = item.time_s // MINUTE_S * MINUTE_S
+            self._minute_s, self._began_s = item.time_s // MINUTE_S * MINUTE_S, item.time_s
         if item.kind == TICK:
             if item.time_s >= self._minute_s + MINUTE_S:
                 yield from self._settle(item.time_s)
@@ -126,4 +129,5 @@ class Goodput:
         self._over = []
         for name, (spent, steps) in totals.items():
             if spent.total_s > 0:
-                yield JobTime(job=name, from_s=begin_s, to_s=max(end_s, now_s), spent=spent, steps=steps)
+                from_s, to_s = max(begin_s, self._began_s), max(end_s, now_s)
+                yield JobTime(job=name, from_s=from_s, to_s=to_s, spent=spent, steps=steps)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 from assay.app.options import json_option
 from assay.app.plan.options import progress_bar
+from assay.app.say import say, say_json
 
 
 @click.command()
@@ -39,21 +39,21 @@ def sweep(
     """
     from assay.api.sweeping import sweep as do_sweep
     from assay.catalog.messages import Texts
+    from assay.codec.answer import headed
     from assay.domain.message import Message
-    from assay.report.plan.common import head
 
     with progress_bar("points") as progress:
         done = do_sweep(file, out, workers=workers, scheduler=scheduler, piece=piece, progress=progress)
     if as_json:
         answer = {
-            **head("sweep"),
+            **headed("plan sweep"),
             "file": str(done.file),
             "rows": done.rows,
             "errors": done.errors,
             "done_before": done.done_before,
             "workers_lost": done.workers_lost,
         }
-        click.echo(json.dumps(answer, indent=1, ensure_ascii=False))
+        say_json(answer)
         return 0
     message = Message.of(
         "plan.sweep.done",
@@ -63,5 +63,5 @@ def sweep(
         before=done.done_before,
         lost=done.workers_lost,
     )
-    click.echo(Texts(lang).say(message))
+    say(Texts(lang).say(message))
     return 0

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.codec.text_file import read_lines
 from assay.errors import EnvironmentLackError, InputError
 from assay.measure.channel import Channel, Inbox, Message
 from assay.measure.crew import Absence
@@ -56,11 +57,7 @@ class Host:
 def read_hosts(path: Path) -> tuple[Host, ...]:
     """The hosts of a file, one a line, `name [address [leaf]]`; `#` begins a comment; none may come twice."""
     hosts: dict[str, Host] = {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise InputError(f"cannot read the hosts: {fault}", where=str(path)) from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(path), 1):
         words = line.partition("#")[0].split()
         if not words:
             continue

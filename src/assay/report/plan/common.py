@@ -1,4 +1,4 @@
-"""What several answers of `assay plan` show alike: the head of the JSON, layouts, bills, and money."""
+"""What several answers of `assay plan` show alike: layouts, bills, and money."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from decimal import Decimal
 
-from assay import __version__
 from assay.catalog.messages import Texts
-from assay.codec.answer import SCHEMA_VERSION
 from assay.domain.layout import Layout
 from assay.domain.message import Message
 from assay.plan.money import Bill
@@ -17,11 +15,6 @@ from assay.plan.work import AnyJob, PhasedJob, Work
 from assay.predict.jobs.price import RANGE
 from assay.report.answer_page import Section, Table
 from assay.report.prediction import prediction_object
-
-
-def head(command: str) -> dict[str, object]:
-    """The keys that every answer begins with."""
-    return {"schema_version": SCHEMA_VERSION, "command": f"plan {command}", "assay_version": __version__}
 
 
 def job_object(job: AnyJob, texts: Texts) -> dict[str, object]:

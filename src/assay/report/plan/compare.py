@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from assay.catalog.messages import Texts
 from assay.catalog.offers import STALE_DAYS
+from assay.codec.answer import headed
 from assay.domain.message import Message
 from assay.plan.answers import Comparison
 from assay.plan.compare import SPOT_HOURS, Platform
@@ -16,7 +17,6 @@ from assay.report.plan.common import (
     amount,
     bill_object,
     bill_section,
-    head,
     job_lines,
     job_object,
     work_object,
@@ -78,7 +78,7 @@ def compare_answer(done: Comparison, texts: Texts) -> dict[str, object]:
     """The JSON object of `plan compare`; keys are only ever added."""
     best = _best(done)
     return {
-        **head("compare"),
+        **headed("plan compare"),
         "need": done.need.id,
         "currency": done.terms.currency,
         "rate_date": done.terms.rates.date,

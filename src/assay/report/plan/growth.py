@@ -7,12 +7,13 @@ from dataclasses import asdict
 
 from assay.catalog.messages import Texts
 from assay.catalog.reference_fabrics import reference
+from assay.codec.answer import headed
 from assay.domain.message import Message
 from assay.plan.answers import Growth
 from assay.plan.growth import Stage
 from assay.report.answer_page import Page, Section, Table
 from assay.report.charts import Point, Words, scaling
-from assay.report.plan.common import head, job_lines, job_object, work_object, work_words
+from assay.report.plan.common import job_lines, job_object, work_object, work_words
 from assay.report.plan.figures import fabric_growth
 from assay.units import show
 
@@ -20,7 +21,7 @@ from assay.units import show
 def answer(done: Growth, texts: Texts) -> dict[str, object]:
     """The JSON object of `plan growth`; each stage has the keys of `predict fabric`."""
     return {
-        **head("growth"),
+        **headed("plan growth"),
         "cluster": done.cluster.id,
         **job_object(done.job, texts),
         "stages": [_stage(done, one, texts) for one in done.stages],

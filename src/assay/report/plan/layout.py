@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.catalog.messages import Texts
+from assay.codec.answer import headed
 from assay.domain.message import Message
 from assay.plan.answers import Layouts
 from assay.plan.ranking import Candidate
@@ -15,7 +16,6 @@ from assay.report.plan.common import (
     bill_object,
     bill_section,
     candidate_object,
-    head,
     job_lines,
     job_object,
     layout_words,
@@ -32,7 +32,7 @@ def answer(done: Layouts, texts: Texts) -> dict[str, object]:
     """The JSON object of `plan layout`; keys are only ever added."""
     found = done.ranking.found
     return {
-        **head("layout"),
+        **headed("plan layout"),
         "cluster": done.ranking.cluster.id,
         "nodes": done.ranking.cluster.count,
         "gpus": found.space.gpus,

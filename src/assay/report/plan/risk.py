@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from assay.catalog.faults import causes
 from assay.catalog.messages import Texts
+from assay.codec.answer import headed
 from assay.domain.message import Message
 from assay.plan.answers import RiskAnswer
 from assay.plan.risk import Span
 from assay.report.answer_page import Page, Section, Table
 from assay.report.charts import Words
-from assay.report.plan.common import head, job_lines, job_object, work_object, work_words
+from assay.report.plan.common import job_lines, job_object, work_object, work_words
 from assay.report.plan.figures import Bar, bars
 from assay.units import show, show_bytes
 
@@ -18,7 +19,7 @@ def answer(done: RiskAnswer, texts: Texts) -> dict[str, object]:
     """The JSON object of `plan risk`; ranges are those of the published failure rates."""
     r, save, read = done.risk, done.save, done.input
     return {
-        **head("risk"),
+        **headed("plan risk"),
         "cluster": done.cluster.id,
         "nodes": done.cluster.count,
         "gpus": done.cluster.gpus,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from assay.catalog.messages import Texts
+from assay.codec.answer import headed
 from assay.domain.message import Message
 from assay.plan.compare import Terms
 from assay.plan.size import Option, Sized
@@ -12,7 +13,6 @@ from assay.report.answer_page import Page, Section, Table
 from assay.report.plan.common import (
     amount,
     bill_section,
-    head,
     job_lines,
     job_object,
 )
@@ -22,7 +22,7 @@ from assay.report.plan.compare import SHOWN, platform_object, row
 def size_answer(done: Sized, terms: Terms, texts: Texts) -> dict[str, object]:
     """The JSON object of `plan size`; keys are only ever added."""
     return {
-        **head("size"),
+        **headed("plan size"),
         "currency": terms.currency,
         **job_object(terms.job, texts),
         "deadline_days": done.deadline_days,
