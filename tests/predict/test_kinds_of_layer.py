@@ -61,9 +61,27 @@ def test_quantised_values_halve_what_sequence_parallelism_gathers() -> None:
     plain = situation("llama-3.1-70b", tp=4, pp=4, dp=2, batch=64)
     narrow = replace(plain, layout=replace(plain.layout, precision="fp8"))
     tail = FITTED.tail
-    # Forward and backward a gather and a scatter a block, and the tail of one more gather.
-    expected = (2 * (1 + 0.5) + 0.5 * tail) / (2 * 2 + tail)
+    # A gather and a scatter a block forward; backward a gather, and the tails of a scatter and of a gather.
+    expected = (1.5 + 0.5 + tail + 0.5 * tail) / (2 + 1 + tail + tail)
     assert terms(narrow)["tp"] / terms(plain)["tp"] == pytest.approx(expected)
+
+
+def test_sums_of_input_gradients_run_behind_weight_gradients_unless_there_are_none() -> None:
+    hidden = situation("llama-3.1-70b", tp=4, pp=4, dp=2, batch=64)
+    waited = replace(hidden, stack=replace(hidden.stack, wgrad_hides_tp=False))
+    assert terms(hidden)["tp"] < 0.85 * terms(waited)["tp"]
+    both = [replace(one, workload=replace(one.workload, task="lora")) for one in (hidden, waited)]
+    assert terms(both[0])["tp"] == terms(both[1])["tp"]
+
+
+def test_a_small_head_waits_for_its_launches() -> None:
+    small = situation(
+        "mpt-7b", gpu_id="a100-sxm-80gb", stack_id="megatron-deepspeed", tp=1, pp=1, dp=8, batch=8
+    )
+    narrow = replace(small.workload.model, hidden=768, heads=12, kv_heads=12, head_dim=64, value_dim=64)
+    small = replace(small, workload=replace(small.workload, model=narrow, seq_len=128))
+    swift = replace(small, stack=replace(small.stack, launch_s=1e-7))
+    assert terms(small)["head"] > 1.05 * terms(swift)["head"]
 
 
 def test_ranks_quantise_only_their_part_of_what_is_gathered() -> None:

@@ -133,8 +133,8 @@ class Transformer:
 
     @property
     def windowed_frac(self) -> float:
-        """Part of the layers with attention that see only `window` positions."""
-        return min(1.0, self.window_layers / self.attention_layers) if self.attention_layers else 0.0
+        """Part of the layers that see only `window` positions."""
+        return self.window_layers / self.layers
 
     @property
     def attention_weights(self) -> int:
@@ -195,11 +195,9 @@ class Transformer:
 
     def with_layers(self, layers: int) -> Transformer:
         """The same model cut to fewer layers, experts in proportion (a proxy, as benchmarks use)."""
-        kinds = ("moe_layers", "ssm_layers", "bare_layers", "window_layers")
+        kinds = ("moe_layers", "window_layers", "ssm_layers", "bare_layers")
         part = {name: round(getattr(self, name) * layers / self.layers) for name in kinds}
-        if not part["window_layers"]:
-            part["window"] = 0
-        return replace(self, layers=layers, **part)
+        return replace(self, layers=layers, window=self.window if part["window_layers"] else 0, **part)
 
     def forward_flop_per_token(self, seq_len: int, *, causal: bool = True) -> float:
         """Matrix FLOPs of one token's forward pass: 2 per weight met, and attention over the sequence.

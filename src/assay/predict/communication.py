@@ -56,47 +56,55 @@ def weights(c: Columns) -> Weights:
 
 def micro_traffic(c: Columns, network: Network, physics: Physics) -> MicroTraffic:
     """Tensor, context and expert traffic of one micro-batch, and one send between stages."""
-    send, sent = _send(c, network, physics)
+    sent = _sent_bytes(c)
     return MicroTraffic(
         tp=_tensor(c, network, physics),
         cp=_context(c, network, physics),
         ep=_expert(c, network, physics),
-        send=send,
+        send=_send(c, sent, network, physics),
         send_bytes=sent,
     )
 
 
-def _send(c: Columns, network: Network, physics: Physics) -> tuple[Floats, Floats]:
-    """Seconds and bytes of one micro-batch sent a stage on, the mean of both ways.
-
-    It is cut over the tensor ranks, and joined there again without sequence parallelism.
-    """
-    size = 2 * c.tokens * c.hidden
+def _sent_bytes(c: Columns) -> Floats:
+    """What a rank sends to another stage a micro-batch, cut over the tensor ranks; mean of both ways."""
     cut = np.where(c.sp > 0, 1.0, (c.split_sends + c.split_gradient_sends) / 2)
-    sent = size * (1 - cut + cut / c.tp)
+    return np.asarray(2 * c.tokens * c.hidden * (1 - cut + cut / c.tp))
+
+
+def _send(c: Columns, sent: Floats, network: Network, physics: Physics) -> Floats:
+    """One micro-batch a stage on; without sequence parallelism its pieces are joined there."""
     hop = network.time_s("send_recv", sent, np.where(c.pp > 1, 2, 1), c.tp * c.cp * c.dp)
-    joined = np.where(c.sp > 0, 0.0, cut * network.time_s("all_gather", size, c.tp, 1))
-    return np.where(c.pp > 1, physics.pp * (hop + joined), 0.0), sent
+    whole = np.where(c.sp > 0, 0.0, 2 * c.tokens * c.hidden - sent) * c.tp / np.maximum(c.tp - 1, 1)
+    return np.where(c.pp > 1, physics.pp * (hop + network.time_s("all_gather", whole, c.tp, 1)), 0.0)
 
 
 def _tensor(c: Columns, network: Network, physics: Physics) -> Pair:
     """Two all-reduces a layer each way; with sequence parallelism as gathers and scatters, one more back.
 
-    Gathers carry values that are quantised already; what is summed travels in bf16.
+    Gathers carry values that are quantised already; what is summed travels in bf16. Backward the sums of
+    inputs' gradients may run behind the products of the weights' gradients.
     """
     size = 2 * c.tokens * c.hidden
     pieces = np.where(c.sp > 0, network.time_s("all_gather", size, c.tp, 1), 0.0)
-    narrow = 1 - c.quantised * (1 - c.bf16_layers_frac) * (1 - c.layer_rates.left_bytes / 2)
+    # Adapters beside the attention's projections want their inputs in bf16.
+    narrow = 1 - c.quantised * (1 - c.bf16_layers_frac) * (1 - c.layer_rates.left_bytes / 2) * (
+        1 - c.lora / 2
+    )
     gathered = narrow * pieces
-    whole = np.where(c.sp > 0, pieces + gathered, network.time_s("all_reduce", size, c.tp, 1))
+    summed_s = np.where(c.sp > 0, pieces, network.time_s("all_reduce", size, c.tp, 1))
+    whole = np.where(c.sp > 0, gathered, 0.0) + summed_s
     blocks = c.layers + c.dense_layers + c.moe_layers * (c.shared_ffn > 0)
     slower = np.where(c.generation == 0, physics.tp_ampere, physics.tp_later)
-    per_pass = blocks * whole * slower
     # The gathered input is gathered again for the weight's gradient, behind the input's.
     again = blocks * gathered * slower * physics.tail
     inside = np.where(c.etp > 1, c.moe_layers * _inside(c, network, whole) * c.topk * slower, 0.0)
     exposed = _hidden(c.tp_hidden_frac, physics.tail)
-    return Pair(forward=(per_pass + inside) * exposed, backward=(per_pass + inside) * exposed + again)
+    summed = np.minimum(exposed, _hidden(c.wgrad_hides_tp * (1 - c.lora), physics.tail))
+    back = blocks * slower * ((whole - summed_s) * exposed + summed_s * summed)
+    return Pair(
+        forward=(blocks * whole * slower + inside) * exposed, backward=back + inside * exposed + again
+    )
 
 
 def _inside(c: Columns, network: Network, whole: Floats) -> Floats:

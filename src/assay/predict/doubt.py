@@ -12,13 +12,13 @@ from assay.predict.situation import Situation
 
 #: Class → half-width of the 80 % interval, in log.
 WIDTHS: dict[str, float] = {
-    "dense ampere": 0.135,
-    "dense hopper": 0.085,
-    "dense blackwell": 0.18,
-    "small dense": 0.19,
-    "sharded": 0.13,
+    "dense ampere": 0.12,
+    "dense hopper": 0.08,
+    "dense blackwell": 0.17,
+    "small dense": 0.15,
+    "sharded": 0.115,
     "experts": 0.22,
-    "fine-tuning": 0.09,
+    "fine-tuning": 0.11,
 }
 
 #: Where no run of the class was measured.

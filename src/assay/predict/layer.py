@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 _JOIN_FORWARD = 8.0
 _JOIN_BACKWARD = 10.0
 
+#: Kernels of embedding, last norm, head and loss, both ways.
+_END_KERNELS = 40.0
+
 #: Tokens of a chunk of a state-space scan, as Megatron's mixer cuts them.
 _CHUNK = 128.0
 
@@ -60,6 +63,7 @@ class Compute:
     idle: Pair
     head: Floats
     head_weight: Floats
+    head_host: Floats
     spared: Floats
 
     @property
@@ -84,6 +88,7 @@ def compute(c: Columns, physics: Physics) -> Compute:
         idle=_idle(c, physics),
         head=head,
         head_weight=head_weight,
+        head_host=_head_host(c, physics),
         spared=c.stops_early * last,
     )
 
@@ -318,7 +323,12 @@ def kernels(c: Columns) -> Floats:
     local = np.where(c.moe_layers > 0, c.experts / c.ep, 0.0)
     # Each expert's tokens are quantised on their own before both products.
     routed = c.moe_layers / c.layers * (30.0 + (4.0 + 2.0 * c.quantised) * local)
-    return c.layer_kernels + routed + np.where(c.quantised > 0, 10.0, 0.0) + 20.0 * c.lora
+    return c.layer_kernels + routed + np.where(c.quantised > 0, 10.0, 0.0) + 30.0 * c.lora
+
+
+def _head_host(c: Columns, physics: Physics) -> Floats:
+    """Launching the kernels of embedding, last norm, head and loss, forward and backward."""
+    return np.where(c.cuda_graphs > 0, 3.0, _END_KERNELS) * c.launch_s * physics.host
 
 
 def _host(c: Columns, physics: Physics) -> Pair:
@@ -340,11 +350,10 @@ def _idle(c: Columns, physics: Physics) -> Pair:
 def _head(c: Columns, physics: Physics) -> tuple[Floats, Floats]:
     """Output head and loss, forward and backward, on the last stage, and its weight's gradient of that.
 
-    The embedding's sums are with them.
+    The embedding's sums are with them. Products so long run as in the tables, whatever slows those of layers.
     """
     parts = _three(c.plain_rates, c.tokens, c.vocab / c.tp, c.hidden)
-    plain = np.array([physics.gemm_ampere, physics.gemm_hopper, physics.gemm_blackwell])
-    slower = plain[c.generation.astype(int)] * c.power_ratio**physics.power
+    slower = c.power_ratio**physics.power
     product = (parts[0] + parts[1] + (1 - c.lora) * parts[2]) * slower
     moved = c.tokens * c.vocab / c.tp * c.loss_passes
     sums = c.sum_bytes * c.vocab * c.hidden / c.tp * (1 - c.lora)

@@ -152,7 +152,7 @@ def _layout(row: Row, gpus: int, precision: str, stack: Stack, shape: Transforme
         dp = gpus // inner
     sharding, shard = _sharding(row, dp * cp, stack)
     vpp = whole(row, "vpp") or 1
-    old = stack.id.startswith(("megatron-deepspeed", "megatron-2020"))
+    old = stack.id.startswith(("megatron-deepspeed", "megatron-2020", "internevo"))
     said_sp = row.get("sp", "")
     sp = said_sp == "True" or (said_sp == "" and not old)
     etp = _expert_tensor(row, stack, tp) if ep > 1 else 1

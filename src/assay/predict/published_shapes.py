@@ -10,6 +10,9 @@ from assay.domain.workload import Transformer
 from assay.errors import InputError
 from assay.predict.cells import Row, number, whole
 
+#: What `shapes_of` notes where a row states neither a known model nor a shape.
+SHAPE_GUESSED = "shape marginalised over widths of the stated size"
+
 #: Families whose feed-forward is gated.
 _GATED = ("llama", "mistral", "mixtral", "qwen", "intern", "aurora", "yi", "glm", "deepseek")
 
@@ -56,7 +59,7 @@ def _guessed(
     """Shapes of the stated size: 12·L·h² + V·h parameters at a few widths."""
     if params is None:
         raise InputError("neither layers and hidden size nor parameters are given, and the model is unknown")
-    assumed.append("shape marginalised over widths of the stated size")
+    assumed.append(SHAPE_GUESSED)
     total = params * 1e9
     noted = re.search(r"about (\d{4,5}) wide", row.get("notes", ""))
     if hidden is None and noted:

@@ -86,6 +86,7 @@ _STACK_FIELDS = (
     "params_overlap",
     "cp_overlap",
     "ep_hidden_frac",
+    "wgrad_hides_tp",
     "loss_passes",
     "moe_passes",
     "ep_once_a_node",
@@ -221,6 +222,7 @@ class Columns:
     expert_launch_s: Floats
     cuda_graphs: Floats
     tp_hidden_frac: Floats
+    wgrad_hides_tp: Floats
     grads_overlap: Floats
     params_overlap: Floats
     pp_overlap: Floats
@@ -287,8 +289,11 @@ def with_layouts(base: Situation, layouts: Sequence[Layout]) -> Columns:
     one = columns([base])
     kinds = sorted({layout.precision for layout in layouts})
     by_kind = {kind: gemm_rates([base.gpu], [_GEMM_DTYPE[kind]]) for kind in kinds}
+    recipes = {kind: _precision_row(base, kind) for kind in kinds}
     rows = [_layout_row(base, layout) for layout in layouts]
     arrays = {name: np.array([row[name] for row in rows], float) for name in rows[0]}
+    spread = [recipes[layout.precision] for layout in layouts] if len(kinds) > 1 else [recipes[kinds[0]]]
+    arrays |= {name: np.array([recipe[name] for recipe in spread], float) for name in spread[0]}
     shared = {entry.name: getattr(one, entry.name) for entry in fields(Columns) if entry.name not in arrays}
     if len(kinds) == 1:
         shared["layer_rates"] = by_kind[kinds[0]]
@@ -301,9 +306,8 @@ def with_layouts(base: Situation, layouts: Sequence[Layout]) -> Columns:
 
 
 def _row(one: Situation) -> dict[str, float]:
-    return (
-        _model_row(one.workload.model) | _task_row(one.workload) | _layout_row(one, one.layout) | _rest(one)
-    )
+    laid = _layout_row(one, one.layout) | _precision_row(one, one.layout.precision)
+    return _model_row(one.workload.model) | _task_row(one.workload) | laid | _rest(one)
 
 
 def _model_row(m: Transformer) -> dict[str, float]:
@@ -323,7 +327,6 @@ def _task_row(w: Workload) -> dict[str, float]:
 
 
 def _layout_row(one: Situation, layout: Layout) -> dict[str, float]:
-    dtype = _GEMM_DTYPE[layout.precision]
     return {
         "tp": layout.tp,
         "sp": float(layout.sp and layout.tp > 1),
@@ -341,15 +344,21 @@ def _layout_row(one: Situation, layout: Layout) -> dict[str, float]:
         "selective": float(layout.recompute == "selective"),
         "full": float(layout.recompute == "full"),
         "zero_bubble": float(layout.schedule == "zero-bubble"),
+    }
+
+
+def _precision_row(one: Situation, precision: str) -> dict[str, float]:
+    dtype = _GEMM_DTYPE[precision]
+    return {
         "quantised": float(dtype != "bf16"),
-        "amax_reduced": float(layout.precision == "fp8"),
-        "cast_bytes": _cast_bytes(one.gpu, layout.precision),
-        "turned": float(_turns(one.gpu, layout.precision)),
+        "amax_reduced": float(precision == "fp8"),
+        "cast_bytes": _cast_bytes(one.gpu, precision),
+        "turned": float(_turns(one.gpu, precision)),
         "precision_class": {"bf16": 0.0, "fp8": 1.0, "fp8-block": 1.0, "nvfp4": 2.0}[dtype],
-        "grad_bytes": _grad_bytes(one.stack, layout.precision),
+        "grad_bytes": _grad_bytes(one.stack, precision),
         # DeepSpeed's bf16 optimizer gives every rank the whole sums, though each keeps a part of its state.
-        "reduces_whole": float(one.stack.sums_in_16_bits and layout.precision == "bf16"),
-        "sum_bytes": _sum_bytes(one.stack, layout.precision),
+        "reduces_whole": float(one.stack.sums_in_16_bits and precision == "bf16"),
+        "sum_bytes": _sum_bytes(one.stack, precision),
         "gather_bytes": 1.0 if one.stack.fp8_weight_gather and dtype != "bf16" else 2.0,
     }
 

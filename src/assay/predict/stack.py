@@ -20,33 +20,34 @@ class Stack:
 
     Kernels: `attention` is separate kernels with the scores in memory, the first FlashAttention (Triton,
     ALiBi), FlashAttention-2 class, or the vendor's own. `passes` multiplies the least traffic of norms,
-    activations, residuals and position codes (1: all fused). `loss_passes` bytes per logit are moved by the
-    loss. `fused_wgrad` adds weight gradients to their sum inside the product; `sums_in_16_bits` adds them
-    in the weights' own precision, and in bf16 recipes to an fp32 sum after that, which is all-reduced.
+    activations, residuals and position codes (1: all fused). `loss_passes` bytes per logit are moved by
+    the loss. `fused_wgrad` adds weight gradients to their sum inside the product; `sums_in_16_bits` adds
+    them in the weights' own precision, and in bf16 recipes to an fp32 sum after that, which is all-reduced.
     `moe_passes` multiplies the traffic of sorting tokens for experts.
 
     Host: `layer_kernels` are launched in a dense layer's forward at `launch_s` each, those of routing and
-    experts at `expert_launch_s`; with `cuda_graphs` a few launches replay the dense ones. `step_s` is host
-    work once a step (data, logging, optimizer launches).
+    experts at `expert_launch_s`; with `cuda_graphs` a few launches replay the dense ones. `step_s` is
+    host work once a step (data, logging, optimizer launches).
 
     Overlap: `tp_hidden_frac` of tensor-parallel traffic runs behind the products next to it,
-    `ep_hidden_frac` of expert traffic likewise. `grads_overlap` and `params_overlap` say that gradients are
-    reduced behind the backward, and weights gathered behind the forward; `pp_overlap` and `cp_overlap` hide
-    sends between stages and keys and values under way.
+    `ep_hidden_frac` of expert traffic likewise. `wgrad_hides_tp` sums the gradients of a layer's inputs
+    behind the product of its weights' gradient. `grads_overlap` and `params_overlap` say that gradients
+    are reduced behind the backward, and weights gathered behind the forward; `pp_overlap` and
+    `cp_overlap` hide sends between stages and keys and values under way.
 
     Traffic: `grad_bytes` per weight are reduced. `split_sends` cuts what goes to the next stage over the
-    tensor ranks, `split_gradient_sends` what comes back; `deferred_head` computes the weight gradients of
-    the output head while the pipeline drains. `ep_once_a_node` sends a token once to each node that holds
-    some of its experts (DeepEP, HybridEP). `gather_by_rank_s` is what one owner costs where updated weights
-    are broadcast owner by owner, `shard_link_frac` the part of a link that sharded weights reach when they
-    are gathered tensor by tensor. `fp8_weight_gather` gathers weights in one byte.
+    tensor ranks, `split_gradient_sends` what comes back. `deferred_head` computes weight gradients of the
+    output head while the pipeline drains. `ep_once_a_node` sends a token once to each node that holds some
+    of its experts (DeepEP, HybridEP). `gather_by_rank_s` is what one owner costs where updated weights are
+    broadcast owner by owner, `shard_link_frac` the part of a link that sharded weights reach when they are
+    gathered tensor by tensor. `fp8_weight_gather` gathers weights in one byte.
 
     Memory: `recomputes` says that whole layers are recomputed unless a user chooses otherwise, as the usual
     configurations of JAX do; `stops_early` that recomputing a layer ends with the last tensor that its
     backward needs, so that the last product is not repeated (PyTorch's checkpoints that are not re-entrant,
-    and compilers that drop dead code). `eager_saves` says that each PyTorch operation keeps its own
-    tensors, and that gradients are dropped between steps. `optimizer_bytes` per weight are read and written
-    by an optimizer step.
+    and compilers that drop dead code). `eager_saves` says that each PyTorch operation keeps its own tensors,
+    and that gradients are dropped between steps. `optimizer_bytes` per weight are read and written by an
+    optimizer step.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Stack:
     expert_launch_s: float = 25e-6
     cuda_graphs: bool = False
     tp_hidden_frac: float = 0.0
+    wgrad_hides_tp: bool = False
     grads_overlap: bool = True
     params_overlap: bool = True
     pp_overlap: bool = True
@@ -89,11 +91,15 @@ class Stack:
                 raise InputError(f"stack {self.id}: {name} = {getattr(self, name):g} is not between 0 and 1")
 
 
-_MEGATRON = Stack(id="megatron", name="Megatron-LM / Megatron-Core", tp_hidden_frac=0.0)
+_MEGATRON = Stack(
+    id="megatron", name="Megatron-LM / Megatron-Core", tp_hidden_frac=0.0, wgrad_hides_tp=True, launch_s=20e-6
+)
+
 
 _DEEPSPEED = replace(
     _MEGATRON,
     id="megatron-deepspeed",
+    wgrad_hides_tp=False,
     name="Megatron-DeepSpeed",
     attention="unfused",
     passes=1.8,
@@ -102,7 +108,7 @@ _DEEPSPEED = replace(
     grads_overlap=False,
     params_overlap=False,
     pp_overlap=False,
-    loss_passes=80.0,
+    loss_passes=56.0,
     step_s=0.003,
     fused_wgrad=False,
     sums_in_16_bits=True,
@@ -116,6 +122,7 @@ STACKS: dict[str, Stack] = {
         replace(
             _MEGATRON,
             id="megatron-2020",
+            wgrad_hides_tp=False,
             name="Megatron-LM 2020-2021",
             attention="unfused",
             passes=2.0,
@@ -125,7 +132,7 @@ STACKS: dict[str, Stack] = {
             pp_overlap=False,
             fused_wgrad=False,
             grad_bytes=2.0,
-            loss_passes=80.0,
+            loss_passes=56.0,
             launch_s=20e-6,
         ),
         replace(
@@ -138,7 +145,7 @@ STACKS: dict[str, Stack] = {
             grads_overlap=False,
             params_overlap=False,
             pp_overlap=False,
-            loss_passes=80.0,
+            loss_passes=56.0,
             launch_s=20e-6,
         ),
         _DEEPSPEED,

@@ -156,7 +156,7 @@ def _one_pass(c: Columns, network: Network, physics: Physics) -> _OnePass:
         },
         forward=forward + gap_forward,
         backward=backward + gap_backward,
-        head=work.head,
+        head=work.head + _gap(work.head, work.head_host),
         head_weight=work.head_weight,
         send=micro.send,
         send_bytes=micro.send_bytes,

@@ -18,6 +18,7 @@ from assay.predict.memory import memory
 from assay.predict.network import LinkNetwork
 from assay.predict.physics import FITTED, Physics
 from assay.predict.published import Marginal, link_network, marginal, measured_s
+from assay.predict.published_shapes import SHAPE_GUESSED
 from assay.predict.published_systems import groups_of
 from assay.predict.situation import Columns, columns
 from assay.predict.step import step_times
@@ -179,7 +180,7 @@ def _problem(kept: _Kept) -> Problem:
     return Problem(
         predict=lambda physics: kept.predict(physics)[0],
         measured=kept.measured,
-        weights=_fit_weights(kept.rows),
+        weights=_fit_weights(kept),
     )
 
 
@@ -201,8 +202,12 @@ def _crossed(kept: _Kept, *, by_source: bool) -> tuple[Floats, Floats, dict[str,
     return predicted, spread, fitted
 
 
-def _fit_weights(rows: Sequence[TableRow]) -> Floats:
-    """Rows of one family (source, GPU, precision, task) together count as the root of their number."""
+def _fit_weights(kept: _Kept) -> Floats:
+    """Rows of one family (source, GPU, precision, task) together count as the root of their number.
+
+    A row whose model's shape is not stated says nothing about the numbers, and takes no part.
+    """
+    rows = kept.rows
     families = [
         (
             source_of(row),
@@ -217,7 +222,8 @@ def _fit_weights(rows: Sequence[TableRow]) -> Floats:
     weights = np.array([sizes[family] ** -0.5 for family in families])
     for at, row in enumerate(rows):
         groups = groups_of(row.cells)
-        if "selective-recompute table" in groups or "confidence 1" in groups:
+        guessed = SHAPE_GUESSED in kept.marginals[at].assumed
+        if guessed or "selective-recompute table" in groups or "confidence 1" in groups:
             weights[at] = 0.0
     return np.asarray(weights / max(float(weights.mean()), 1e-12))
 
