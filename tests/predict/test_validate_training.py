@@ -19,7 +19,7 @@ GATES = {
     "A100 multi-node table": (0.075, 0.13),
     "FSDP/ZeRO": (0.045, 0.14),
     "MoE": (0.07, 0.24),
-    "Blackwell dense": (0.055, 0.14),
+    "Blackwell dense": (0.06, 0.14),
     "2,048 GPUs and more": (0.04, 0.1),
     "fine-tuning": (0.065, 0.145),
 }
