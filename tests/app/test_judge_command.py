@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from commands import SAMPLES, assay
 
 VERDICTS = {"pass", "fail", "undecided", "not_measured"}
