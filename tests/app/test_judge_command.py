@@ -146,6 +146,6 @@ def test_the_shipped_run_is_no_a100_cluster():
     ended = assay("judge", shipped, "--profile", "rental-guide", "--json")
     assert ended.code == 1
     verdicts = {c["id"]: c["verdict"] for c in ended.json["criteria"]}
-    assert verdicts["link-rdma"] == "fail"
+    assert verdicts["link-latency"] == "fail"
     assert verdicts["card-fp16"] == "not_measured"
     assert ended.json["run_hash"]
