@@ -24,8 +24,8 @@ _MODEL = re.compile(r"gpt-l(?P<layers>\d+)-h(?P<hidden>\d+)-a(?P<heads>\d+)-v(?P
 _BACKWARD_FRAC = 2 / 3
 #: DistributedDataParallel sends off a bucket when it holds so many bytes: the first one early.
 _BUCKETS_BYTES = (2**20, 25 * 2**20)
-#: The range of a step over its value: on the one machine compared so far, 2 cores, every quiet run took 0.97
-#: to 1.18 times its prediction (docs/models/circle.md).
+#: The range of a step over its value: on the one machine compared so far, 2 cores, single runs took 0.90 to
+#: 1.23 times their prediction (docs/models/circle.md).
 STEP_RANGE = (0.85, 1.25)
 #: The range of the scaling efficiency: what is left out slows the larger group more (+8 % on that machine).
 SCALING_RANGE = (0.85, 1.1)
