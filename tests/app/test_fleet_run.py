@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from commands import assay
 
 from assay.store.generate import main
+from commands import assay
 
 SHAPE = ("--nodes", "16", "--gpus", "2", "--pairs", "all", "--restarts", "5", "--seed", "2")
 
