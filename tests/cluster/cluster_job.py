@@ -88,8 +88,8 @@ class HostsJob:
         self.process.wait()
 
     def errors(self) -> str:
-        """What it printed on stderr."""
-        return (self.folder / "err").read_text()
+        """What it printed on stderr, its lines joined."""
+        return " ".join((self.folder / "err").read_text().split())
 
 
 @dataclass
