@@ -44,6 +44,13 @@ class Deaf(Listener):
         self.close()
 
 
+class Gone(Listener):
+    """Never answers."""
+
+    def hear(self, message):
+        pass
+
+
 @pytest.fixture
 def cluster():
     """Makes machines with agents that listen, or are deaf; and the lead's inbox."""
@@ -103,4 +110,11 @@ def test_where_nobody_reaches_the_first_it_is_the_one_that_is_shut_off(cluster):
 def test_ranks_of_one_machine_need_no_network(cluster):
     machines, inbox = cluster(Deaf, Deaf)
     machines[1].host = "h0"
+    assert unreachable(machines, inbox) == {}
+
+
+def test_where_all_are_gone_before_they_answer_nobody_is_called_unreachable(cluster):
+    machines, inbox = cluster(Gone, Gone)
+    for machine in machines:
+        inbox.put((machine.channel, None))
     assert unreachable(machines, inbox) == {}

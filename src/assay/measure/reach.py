@@ -91,12 +91,15 @@ def unreachable(members: Sequence[Reachable], inbox: Inbox) -> Mapping[str, str]
     if len(machines) < 2:
         return {}
     ports = _ask({m.channel: {"type": "listen"} for m in machines}, "listening", inbox)
-    first, *others = [m for m in machines if m.channel in ports]
+    present = [m for m in machines if m.channel in ports]
+    if len(present) < 2:
+        return {}  # who does not answer is missed elsewhere
+    first, *others = present
     targets = {m.channel: [(m.address, ports[m.channel]["port"])] for m in (first, *others)}
     asked = {m.channel: {"type": "reach", "targets": targets[first.channel]} for m in others}
     asked[first.channel] = {"type": "reach", "targets": [targets[m.channel][0] for m in others]}
     answers = _ask(asked, "reached", inbox)
-    nothing = {"faults": [""] * len(others)}  # who does not answer is missed elsewhere
+    nothing = {"faults": [""] * len(others)}
     back = answers.get(first.channel, nothing)["faults"]
     faults = {}
     for member, from_first in zip(others, back, strict=True):
@@ -104,7 +107,7 @@ def unreachable(members: Sequence[Reachable], inbox: Inbox) -> Mapping[str, str]
         if to_first or from_first:
             near, far = (member, first) if to_first else (first, member)
             faults[member.host] = f"{near.host} cannot reach {far.host}: {to_first or from_first}"
-    if others and len(faults) == len(others):
+    if len(faults) == len(others):
         told = "; ".join(list(faults.values())[:_TOLD_MOST])
         raise EnvironmentLackError(
             f"no machine can reach {first.host} and be reached by it: {told}", fix=_FIX

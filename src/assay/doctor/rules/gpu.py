@@ -195,7 +195,7 @@ def told_of_throttling(facts: Facts, job: Job) -> Iterator[Finding]:
         yield found("GPU_THROTTLED_THERMAL", hot, sure=0.8)
 
 
-#: Below this share of its busy siblings' clock a GPU is slow; from this temperature on it is hot.
+#: Below this share of its busy siblings' clock a GPU is slow; from this temperature on it is hot. Ours.
 _SLOW_CLOCK, _HOT_C = 0.75, 83.0
 
 

@@ -37,7 +37,7 @@ _NVL_IDS = {"2321", "233b"}
 _PCIE_IDS = {"1eb8", "20b5", "20f1", "20b7", "2235", "2236", "27b8", "26b5", "26b9", "2331"}
 
 
-#: So many corrected errors of one link, far above those of the others, are no longer noise.
+#: So many corrected errors of one link, far above those of the others, are no longer noise. A bound of ours.
 _MANY_ERRORS = 1000
 
 

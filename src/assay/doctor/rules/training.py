@@ -66,7 +66,7 @@ def loss_spike(facts: Facts, job: Job) -> Iterator[Finding]:
             yield _told(jump, steps, facts)
 
 
-#: A long step takes this many times the usual; so many of so many steps are no chance.
+#: A long step takes this many times the usual; so many of so many steps are no chance. Bounds of ours.
 _LONG, _LONG_STEPS, _TIMED_STEPS = 2.0, 3, 12
 
 
